@@ -1,0 +1,42 @@
+# setup → .venv/bin/vodpress · demo · test (includes check) · check · bench · lock
+PYTHON ?= python3
+BIN := .venv/bin
+WORKERS ?= auto
+STAMP := .venv/.installed
+
+.PHONY: setup demo test check bench lock docs clean
+
+setup: $(STAMP)
+
+$(STAMP): requirements-dev.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "vodpress needs Python 3.11 or newer; set PYTHON=python3.12, for example")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+demo: setup
+	$(BIN)/python -m demo
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+docs: setup
+	$(BIN)/python -m vodpress.domain.diagrams > docs/reference/states.md
+
+# Needs uv (https://docs.astral.sh/uv/); the files carry hashes and no addresses.
+lock:
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q -o requirements.txt
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q -o requirements-dev.txt
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output

@@ -1,0 +1,1 @@
+"""Everything that touches the world: database, queue, FFmpeg, packager, object storage."""

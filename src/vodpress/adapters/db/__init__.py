@@ -1,0 +1,1 @@
+"""PostgreSQL: the embedded server, the schema, and the unit of work."""

@@ -1,0 +1,1 @@
+"""FFmpeg and ffprobe: pure argument lists, the one place that spawns, and the parsers of what they print."""

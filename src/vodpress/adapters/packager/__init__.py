@@ -1,0 +1,1 @@
+"""Shaka Packager: HLS and DASH over one set of CMAF segments."""

@@ -1,0 +1,1 @@
+"""The job queue: procrastinate, and the guarantees added to it."""

@@ -1,0 +1,1 @@
+"""One file a codec: its arguments, limits, levels and RFC 6381 string."""

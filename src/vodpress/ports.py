@@ -1,0 +1,219 @@
+"""What the stages need from the world. Adapters implement these; one conformance suite a port proves them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Protocol
+
+from vodpress.domain.failure import Failure, VodpressError
+from vodpress.domain.media import Probe
+from vodpress.domain.plan import AudioPlan, Plan, RungPlan, Slice
+
+
+class ObjectExists(VodpressError):
+    """A create-only write found the key taken."""
+
+
+class ObjectMissing(VodpressError):
+    """There is no object at the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """What a listing or a look-up tells of an object. `modified_at` is seconds since 1970, UTC."""
+
+    key: str
+    bytes: int
+    modified_at: float
+
+
+class ObjectStore(Protocol):
+    """Keys to bytes. A key is seen whole or not at all.
+
+    Every method raises `Failure("storage_unavailable")` when the storage does not answer and `Failure("disk_full")`
+    when a local disk is full.
+    """
+
+    async def put_file(self, key: str, path: Path, *, create_only: bool = False) -> None:
+        """Store the file's bytes. With `create_only`, raises `ObjectExists` when the key is taken."""
+        ...
+
+    async def put_bytes(self, key: str, data: bytes, *, create_only: bool = False) -> None:
+        """Store `data`. With `create_only`, raises `ObjectExists` when the key is taken."""
+        ...
+
+    async def put_stream(self, key: str, chunks: AsyncIterator[bytes]) -> None:
+        """Store what `chunks` yields, in bounded memory. If it raises, no object appears."""
+        ...
+
+    async def get_file(self, key: str, path: Path) -> None:
+        """Write the object to `path`, in bounded memory. Raises `ObjectMissing`."""
+        ...
+
+    async def get_bytes(self, key: str) -> bytes:
+        """The whole of a small object. Raises `ObjectMissing`."""
+        ...
+
+    async def head(self, key: str) -> ObjectFacts | None:
+        """Facts of the object, or `None`."""
+        ...
+
+    def list(self, prefix: str) -> AsyncIterator[ObjectFacts]:
+        """Every object whose key starts with `prefix` (a whole path segment, ending in `/`)."""
+        ...
+
+    async def move(self, source: str, target: str) -> None:
+        """Give an object another key. Idempotent: a taken target with a missing source is success."""
+        ...
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Remove objects; absent ones are fine."""
+        ...
+
+    def local_path(self, key: str) -> Path | None:
+        """The object's own file, read-only, where the storage is a local disk; else `None`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running tool is. `speed` is media seconds per wall second."""
+
+    done_seconds: float
+    total_seconds: float
+    speed: float
+
+
+OnProgress = Callable[[Progress], Awaitable[None]]
+"""Called as a tool moves on, at most a few times a second. If it raises, the tool is stopped and the error goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedFile:
+    """An output that was looked into after it was made. `frames` counts packets: pictures, or AAC frames."""
+
+    path: Path
+    bytes: int
+    sha256: str
+    frames: int
+    duration_seconds: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeReport:
+    """What an encode made. A rung is in `outputs` or in `failures`, never in both."""
+
+    outputs: Mapping[str, VerifiedFile]
+    failures: Mapping[str, Failure]
+    cpu_seconds: float
+    wall_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSet:
+    """Poster and storyboard on local disk; `files` holds paths relative to `folder`, poster first."""
+
+    folder: Path
+    poster: str
+    storyboard: str
+    files: tuple[str, ...]
+
+
+class Prober(Protocol):
+    """Looks into a source."""
+
+    async def probe(self, path: Path) -> Probe:
+        """Read streams and packets. Raises `Failure` of kind content when it is no usable video."""
+        ...
+
+    async def decode_check(self, path: Path, probe: Probe, *, whole: bool = False) -> None:
+        """Decode start, middle and end (or all) and raise a content `Failure` when that shows damage."""
+        ...
+
+
+class Transcoder(Protocol):
+    """Makes renditions. Every result is verified before it is returned."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Name → version of the programs whose version can change an output byte."""
+        ...
+
+    def commands(self, plan: Plan) -> Sequence[Sequence[str]]:
+        """The exact argument lists for a plan, with `SOURCE` and `OUTPUT/<rendition>` in place of files. Pure."""
+        ...
+
+    async def encode_slice(
+        self,
+        source: Path,
+        plan: Plan,
+        part: Slice,
+        rungs: Sequence[RungPlan],
+        folder: Path,
+        on_progress: OnProgress,
+    ) -> EncodeReport:
+        """Encode one slice for the given rungs from one decode into `folder/<rung>.mp4`.
+
+        A rung whose output is wrong is reported in `failures`; a run that failed as a whole raises `Failure`.
+        """
+        ...
+
+    async def encode_audio(
+        self, source: Path, plan: Plan, audio: AudioPlan, folder: Path, on_progress: OnProgress
+    ) -> EncodeReport:
+        """Encode the whole audio into `folder/<audio name>.mp4`."""
+        ...
+
+    async def stitch(self, parts: Sequence[Path], plan: Plan, output: Path) -> VerifiedFile:
+        """Join the slices of one rung, in order, without encoding."""
+        ...
+
+    async def thumbnails(self, source: Path, plan: Plan, probe: Probe, folder: Path) -> ImageSet:
+        """Make `poster.jpg`, `storyboard.vtt` and sprite images in `folder`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrackInput:
+    """A whole rendition to package. `rung` for video, `audio` for sound; exactly one is set."""
+
+    name: str
+    path: Path
+    rung: RungPlan | None
+    audio: AudioPlan | None
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedTrack:
+    """What packaging made of one rendition. Bandwidths in bits a second; `files` relative to the package folder."""
+
+    name: str
+    codecs: str
+    bandwidth: int
+    average_bandwidth: int
+    duration_seconds: Fraction
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PackageResult:
+    """A complete package on local disk, verified. `hls`, `dash` and `files` are paths relative to its folder."""
+
+    hls: str
+    dash: str
+    tracks: tuple[PackagedTrack, ...]
+    files: tuple[str, ...]
+
+
+class Packager(Protocol):
+    """Makes HLS and DASH over one set of CMAF segments."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Name → version of the programs whose version can change an output byte."""
+        ...
+
+    async def package(self, tracks: Sequence[TrackInput], plan: Plan, folder: Path) -> PackageResult:
+        """Package the tracks into `folder` and verify the result."""
+        ...
