@@ -1,4 +1,4 @@
-"""Every object key. A key is a function of the input, never random, so that a repeated attempt writes the same place."""
+"""Every object key. A key is a function of the input, never random: a repeated attempt writes the same place."""
 
 from __future__ import annotations
 

@@ -131,7 +131,8 @@ def fitting_rungs(ladder: Ladder, *, short_side: int) -> tuple[Rung, ...]:
 _COMMON_RATES = tuple(
     Fraction(rate)
     for rate in (
-        10, 12, 15, 20, Fraction(24000, 1001), 24, 25, Fraction(30000, 1001), 30, 48, 50, Fraction(60000, 1001), 60, 120,
+        10, 12, 15, 20, Fraction(24000, 1001), 24, 25, Fraction(30000, 1001), 30, 48, 50, Fraction(60000, 1001), 60,
+        120,
     )
 )  # fmt: skip
 
