@@ -1,0 +1,35 @@
+"""What is decided about jobs from outside, without a claim: cancel those of a deleted asset, revive a dead one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg import AsyncConnection, errors
+from psycopg.types.json import Jsonb
+
+from vodpress.adapters.db.named_sql import load
+
+_SQL = load(__package__, "decide.sql")
+
+
+async def cancel(connection: AsyncConnection[Any], args: Mapping[str, Any]) -> int:
+    """Cancel every waiting or running job whose arguments include `args`; return how many.
+
+    Running ones lose their claim, and their handlers are cancelled once the transaction is committed.
+    """
+    cursor = await connection.execute(_SQL["cancel"], {"args": Jsonb(dict(args))})
+    return cursor.rowcount
+
+
+async def revive(connection: AsyncConnection[Any], job_id: int) -> bool:
+    """Give a failed job all its attempts again, at once. Works inside a transaction as well as outside.
+
+    False, and no change, when it is not failed or a job with its unique key waits or runs already.
+    """
+    try:
+        async with connection.transaction():
+            cursor = await connection.execute(_SQL["revive"], {"job_id": job_id})
+            return cursor.rowcount == 1
+    except errors.UniqueViolation:
+        return False  # another transaction enqueued the same key in this moment

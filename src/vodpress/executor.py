@@ -1,0 +1,139 @@
+"""Runs one claimed job: parse, handle, settle. Every failure is classified and decided here, and nowhere else."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from pydantic import BaseModel
+
+from vodpress.domain.events import Event, EventType
+from vodpress.domain.failure import Failure, FailureKind, LeaseLost
+from vodpress.domain.job import Claim, Discard, Done, JobKind, Outcome, Snooze
+from vodpress.domain.retry import Bury, Schedule, TryAgain, WaitFor, decide
+from vodpress.ports import Transaction
+from vodpress.stages import encode, ingest, package, stitch, thumbnails
+from vodpress.stages.services import Services, Stage
+
+STAGES: Mapping[JobKind, Stage] = {
+    stage.kind: stage for stage in (ingest.STAGE, encode.STAGE, stitch.STAGE, thumbnails.STAGE, package.STAGE)
+}
+
+_OS_REFUSALS = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_full", errno.ENOMEM: "out_of_memory"}
+
+_log = structlog.get_logger(__name__)
+
+
+class Executor:
+    """The pipeline of steps around a stage's handler.
+
+    Args:
+        schedules: how each kind of job is retried.
+        chance: gives numbers in [0, 1) to spread retries.
+    """
+
+    def __init__(
+        self, services: Services, schedules: Mapping[JobKind, Schedule], *, chance: Callable[[], float]
+    ) -> None:
+        self._services = services
+        self._schedules = schedules
+        self._chance = chance
+
+    async def run(self, kind: str, claim: Claim, args: Mapping[str, Any]) -> None:
+        """Run a job to its settlement. Cancellation passes through: the runner hands the job back.
+
+        Raises:
+            Failure: `database_unavailable` when not even the failure could be recorded; the job is rescued later.
+        """
+        stage = STAGES[JobKind(kind)]
+        with structlog.contextvars.bound_contextvars(
+            asset=args.get("asset_id"), job=claim.job_id, kind=kind, attempt=claim.attempt
+        ):
+            parsed = stage.args.model_validate(dict(args))
+            try:
+                outcome = await stage.handle(parsed, claim, self._services)
+                await self._settle(outcome, claim)
+            except LeaseLost as lost:
+                _log.warning("result discarded, another worker owns the job", reason=str(lost))
+            except Failure as failure:
+                await self._failed(stage, parsed, claim, failure, traceback.format_exc())
+            except Exception as error:  # noqa: BLE001 - a defect of ours must end in a record, not in a dead worker
+                await self._failed(stage, parsed, claim, _as_failure(error), traceback.format_exc())
+
+    async def run_out(self, kind: str, claim: Claim, args: Mapping[str, Any], transaction: Transaction) -> None:
+        """Give up on a job whose workers died on every attempt, inside the rescuer's transaction."""
+        stage = STAGES[JobKind(kind)]
+        failure = Failure(
+            "worker_died", f"Every worker that took this {kind} job died; {claim.attempt} attempts were made."
+        )
+        await self._give_up(stage, stage.args.model_validate(dict(args)), args, claim, failure, transaction)
+
+    async def _settle(self, outcome: Outcome, claim: Claim) -> None:
+        match outcome:
+            case Done():
+                return  # the handler's last transaction settled it
+            case Snooze(seconds=seconds, reason=reason):
+                _log.info("job waits", seconds=seconds, reason=reason)
+                async with self._services.work.begin() as transaction:
+                    await transaction.jobs.snooze(claim, seconds)
+            case Discard(reason=reason):
+                _log.info("job discarded", reason=reason)
+                async with self._services.work.begin() as transaction:
+                    await transaction.jobs.discard(claim)
+
+    async def _failed(self, stage: Stage, args: BaseModel, claim: Claim, failure: Failure, traceback_text: str) -> None:
+        decision = decide(failure, attempt=claim.attempt, schedule=self._schedules[stage.kind], chance=self._chance())
+        _log.warning(
+            "job failed", code=failure.code, message=failure.message, detail=failure.detail, decision=str(decision)
+        )
+        try:
+            async with self._services.work.begin() as transaction:
+                await transaction.jobs.record_failure(claim, failure, traceback_text)
+                await transaction.plans.release_slices(claim)
+                match decision:
+                    case WaitFor(delay_seconds=delay):
+                        await transaction.jobs.snooze(claim, delay)
+                    case TryAgain(delay_seconds=delay):
+                        await transaction.jobs.retry(claim, delay)
+                    case Bury():
+                        await transaction.jobs.bury(claim)
+                        document = args.model_dump(mode="json")
+                        await self._give_up(stage, args, document, claim, failure, transaction)
+        except LeaseLost:
+            _log.warning("failure discarded, another worker owns the job", code=failure.code)
+
+    async def _give_up(
+        self,
+        stage: Stage,
+        args: BaseModel,
+        document: Mapping[str, Any],
+        claim: Claim,
+        failure: Failure,
+        transaction: Transaction,
+    ) -> None:
+        asset_id = str(document["asset_id"])
+        if await transaction.assets.get(asset_id, lock=True) is None:
+            return  # deleted meanwhile: there is nothing left to decide
+        await stage.give_up(args, failure, transaction)
+        letter = await transaction.dead_letters.add(
+            asset_id=asset_id, kind=stage.kind, args=document, failure=failure, attempts=claim.attempt
+        )
+        data = {"dead_letter": letter.id, "kind": failure.kind, "code": failure.code, "message": failure.message}
+        await transaction.emit(Event(EventType.DEAD_LETTER_CREATED, asset_id, data))
+        if stage.kind is not JobKind.THUMBNAILS and not (
+            stage.kind is JobKind.INGEST and failure.kind is FailureKind.CONTENT
+        ):
+            await transaction.emit(Event(EventType.ASSET_BLOCKED, asset_id, data))
+
+
+def _as_failure(error: Exception) -> Failure:
+    if isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        return _as_failure(error.exceptions[0])
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, OSError) and error.errno in _OS_REFUSALS:
+        return Failure(_OS_REFUSALS[error.errno], f"{error.strerror}: {error.filename}")
+    return Failure("internal_error", f"{type(error).__name__}: {error}")

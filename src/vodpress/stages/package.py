@@ -1,0 +1,182 @@
+"""Package: HLS and DASH over the same segments, every file verified and stored, the manifest last; then publish."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from vodpress.domain import manifest
+from vodpress.domain.events import Event, EventType
+from vodpress.domain.failure import Failure
+from vodpress.domain.job import Claim, Discard, Done, JobKind, JobRequest, Outcome, Priority
+from vodpress.domain.keys import MANIFEST_NAME, version_prefix
+from vodpress.domain.rendition import PlanState, RenditionState
+from vodpress.ports import (
+    AssetRecord,
+    ObjectExists,
+    PackageResult,
+    PlanRecord,
+    RenditionRecord,
+    StoredOutput,
+    TrackInput,
+    Transaction,
+)
+from vodpress.stages.publish import publish
+from vodpress.stages.services import Services, Stage
+
+_UPLOADS_AT_ONCE = 8
+
+
+class Args(BaseModel):
+    """Which plan, and the version number it will have."""
+
+    model_config = ConfigDict(frozen=True)
+    asset_id: str
+    plan_id: int
+    version: int
+
+
+async def enqueue(transaction: Transaction, plan: PlanRecord) -> None:
+    """Ask for the next version of a plan; nothing happens when one is being made already."""
+    version = await transaction.manifests.reserve_version(plan.id)
+    await transaction.jobs.enqueue(
+        JobRequest(
+            JobKind.PACKAGE,
+            {"asset_id": plan.asset_id, "plan_id": plan.id, "version": version},
+            unique_key=f"package:{plan.id}",
+            priority=Priority.UNBLOCKS,
+        )
+    )
+
+
+async def record_rendition(transaction: Transaction, rendition: RenditionRecord, output: StoredOutput) -> None:
+    """Fan-in: record a whole rendition; the last of a plan enqueues `package`, in the same transaction."""
+    still_open = await transaction.plans.complete_rendition(rendition.id, output)
+    if still_open is None:
+        return
+    plan = await transaction.plans.get(rendition.plan_id, lock=True)
+    if plan is None:
+        return
+    data = {"rendition": rendition.name, "plan_hash": plan.plan_hash, "frames": output.frames, "bytes": output.bytes}
+    await transaction.emit(Event(EventType.RENDITION_COMPLETED, plan.asset_id, data))
+    if still_open == 0 and await transaction.plans.move(plan.id, PlanState.PACKAGING):
+        await enqueue(transaction, plan)
+
+
+async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
+    """Make, verify and store one version; a manifest that is there already only has to be recorded."""
+    async with services.work.begin() as transaction:
+        await transaction.jobs.verify(claim)
+        record = await transaction.plans.get(args.plan_id)
+        asset = await transaction.assets.get(args.asset_id)
+        if record is None or asset is None or asset.probe is None:
+            return Discard("the asset was deleted")
+        renditions = await transaction.plans.renditions(record.id)
+    prefix = version_prefix(record.prefix, version=args.version)
+    manifest_key = prefix + MANIFEST_NAME
+    if await services.store.head(manifest_key) is None:
+        await _make(args, claim, asset, record, renditions, prefix, services)
+    written = await services.store.get_bytes(manifest_key)
+    document = json.loads(written)
+    async with services.work.begin() as transaction:
+        await transaction.jobs.complete(claim)
+        locked = await transaction.plans.get(args.plan_id, lock=True)
+        if locked is None:
+            return Discard("the asset was deleted")
+        sha256 = hashlib.sha256(written).hexdigest()
+        await publish(transaction, locked, version=args.version, prefix=prefix, sha256=sha256, document=document)
+        if locked.images is not None and not document["images"]:
+            await enqueue(transaction, locked)  # the images came while this version was made
+    return Done()
+
+
+async def give_up(args: Args, failure: Failure, transaction: Transaction) -> None:
+    """Only the packaging failed: every rendition is kept."""
+    del failure  # the dead letter keeps it
+    await transaction.plans.move(args.plan_id, PlanState.FAILED)
+
+
+STAGE = Stage(JobKind.PACKAGE, Args, handle, give_up)
+
+
+async def _make(
+    args: Args,
+    claim: Claim,
+    asset: AssetRecord,
+    record: PlanRecord,
+    renditions: Sequence[RenditionRecord],
+    prefix: str,
+    services: Services,
+) -> None:
+    facts = [await services.store.head(rendition.key) for rendition in renditions if rendition.key]
+    expected = 2 * sum(entry.bytes for entry in facts if entry is not None)
+    async with services.scratch_folder(claim, expected_bytes=expected) as folder:
+        tracks = await _tracks(record, renditions, folder, services)
+        for track in tracks:
+            if services.policies.verify_decode != "none":
+                whole = services.policies.verify_decode == "whole"
+                await services.transcoder.check_decodes(track.path, record.plan, whole=whole)
+        output = folder / "package"
+        output.mkdir()
+        result = await services.packager.package(tracks, record.plan, output)
+        await _add_images(record, output, services)
+        checksums = await _store(output, prefix, services)
+        document = _document(args, asset, record, renditions, result, checksums, services)
+        try:
+            await services.store.put_bytes(prefix + MANIFEST_NAME, manifest.to_json(document), create_only=True)
+        except ObjectExists:
+            return  # an attempt that was thought dead wrote it; the same input made it, so it is as good
+
+
+async def _tracks(
+    record: PlanRecord, renditions: Sequence[RenditionRecord], folder: Path, services: Services
+) -> list[TrackInput]:
+    tracks = []
+    for rendition in renditions:
+        if rendition.state is not RenditionState.COMPLETED or rendition.key is None:
+            raise Failure("dependency_pending", f"Rendition {rendition.name} is {rendition.state}.")
+        tracks.append(
+            TrackInput(
+                name=rendition.name,
+                path=await services.on_disk(rendition.key, folder),
+                rung=record.plan.rung(rendition.name) if rendition.kind == "video" else None,
+                audio=record.plan.audio if rendition.kind == "audio" else None,
+            )
+        )
+    return tracks
+
+
+async def _add_images(record: PlanRecord, output: Path, services: Services) -> None:
+    for file in record.images["files"] if record.images else ():
+        target = output / file["path"]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        await services.store.get_file(file["key"], target)
+
+
+async def _store(output: Path, prefix: str, services: Services) -> dict[str, tuple[int, str]]:
+    """Hash and store every file below `output`; path → (bytes, sha256)."""
+    paths = sorted(path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file())
+    checksums: dict[str, tuple[int, str]] = {}
+    turns = asyncio.Semaphore(_UPLOADS_AT_ONCE)
+
+    async def put(path: str) -> None:
+        async with turns:
+            file = output / path
+            checksums[path] = (file.stat().st_size, await asyncio.to_thread(_sha256, file))
+            await services.store.put_file(prefix + path, file)
+
+    async with asyncio.TaskGroup() as group:
+        for path in paths:
+            group.create_task(put(path))
+    return {path: checksums[path] for path in paths}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
