@@ -46,6 +46,7 @@ class ToolExit:
         stderr_tail: its last lines of standard error.
         cpu_seconds: user and system time of the tool and the children it waited for.
         peak_memory_bytes: largest resident set of the tool.
+        kernel_killed_for_memory: whether the kernel's out-of-memory killer struck while the tool ran (Linux).
     """
 
     tool: str
@@ -55,6 +56,7 @@ class ToolExit:
     cpu_seconds: float
     wall_seconds: float
     peak_memory_bytes: int
+    kernel_killed_for_memory: bool
 
     @property
     def succeeded(self) -> bool:
@@ -103,6 +105,7 @@ async def run_tool(
             by this function. A program that ended by itself, however badly, is returned.
     """
     clock = _Clock()
+    killed_before = _memory_kills()
     child = _spawn(argv, tool=tool, capture=on_line is not None, cwd=cwd, nice=nice)
     waiting = asyncio.get_running_loop().run_in_executor(None, _wait, child)
     stderr: deque[bytes] = deque(maxlen=_STDERR_LINES_KEPT)
@@ -129,7 +132,20 @@ async def run_tool(
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         wall_seconds=time.monotonic() - clock.started,
         peak_memory_bytes=usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        kernel_killed_for_memory=os.WIFSIGNALED(status) and _memory_kills() > killed_before,
     )
+
+
+def _memory_kills() -> int:
+    """How often the kernel has ended a process for want of memory, on this machine and in this control group."""
+    count = 0
+    for path, key in ((Path("/proc/vmstat"), "oom_kill"), (Path("/sys/fs/cgroup/memory.events"), "oom_kill")):
+        try:
+            lines = path.read_text().splitlines()
+        except OSError:  # not Linux, or not readable in this container: then it cannot be told from a crash
+            continue
+        count += sum(int(line.split()[1]) for line in lines if line.split()[:1] == [key])
+    return count
 
 
 async def _supervise(

@@ -115,7 +115,7 @@ class Probe:
     Attributes:
         container: FFmpeg's demuxer names, comma-separated as ffprobe prints them (`mov,mp4,…`).
         duration_seconds: length as the container states it, or as the packets say where it states none.
-        seekable: whether the container has an index, so that a decode may start anywhere.
+        seekable: whether the container has an index, so that a seek lands on a keyframe.
         other_streams: kinds of streams that are neither used video nor audio (`subtitle`, `data`, `attachment`).
         warnings: problems that do not stop the work, as sentences.
     """

@@ -58,7 +58,8 @@ class Picture(_Frozen):
         stream_index: the video stream.
         start_ticks, tick_seconds: time of the first frame; output frame 0 is shown at that moment.
         longest_gap_seconds: how far back a slice must start reading to have the frame shown at its first instant.
-        seekable: whether a decode may start in the middle.
+        longest_keyframe_gap_seconds: how far back the nearest keyframe may lie.
+        seekable: whether the container has an index, so that a seek lands on a keyframe.
         deinterlace, tone_map: filters wanted before scaling.
     """
 
@@ -66,6 +67,7 @@ class Picture(_Frozen):
     start_ticks: int
     tick_seconds: Fraction
     longest_gap_seconds: Fraction
+    longest_keyframe_gap_seconds: Fraction
     seekable: bool
     deinterlace: bool
     tone_map: bool
@@ -204,6 +206,7 @@ def _picture(probe: Probe) -> Picture:
         start_ticks=round(video.scan.first_pts_seconds / video.time_base_seconds),
         tick_seconds=video.time_base_seconds,
         longest_gap_seconds=video.scan.longest_gap_seconds,
+        longest_keyframe_gap_seconds=video.scan.longest_keyframe_gap_seconds,
         seekable=probe.seekable,
         deinterlace=video.is_interlaced,
         tone_map=video.is_hdr,

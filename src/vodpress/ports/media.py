@@ -109,6 +109,10 @@ class Transcoder(Protocol):
         """Join the slices of one rung, in order, without encoding."""
         ...
 
+    async def check_decodes(self, path: Path, plan: Plan, *, whole: bool) -> None:
+        """Decode the first and the last second of a rendition, or all of it. Raises `Failure("output_unverified")`."""
+        ...
+
     async def thumbnails(self, source: Path, plan: Plan, probe: Probe, folder: Path) -> ImageSet:
         """Make `poster.jpg`, `storyboard.vtt` and sprite images in `folder`."""
         ...
