@@ -17,7 +17,7 @@ from vodpress.domain.keys import MANIFEST_NAME
 from vodpress.domain.manifest import files_of
 from vodpress.ports import ManifestRecord, ObjectStore
 
-_MARK = ".vodpress-partial-"
+MARK = ".vodpress-partial-"
 _NAME_BYTES_LIMIT = 200
 
 
@@ -31,17 +31,26 @@ async def export(record: ManifestRecord, *, store: ObjectStore, out: Path, stem:
         InvalidRequest: `output_unwritable`.
         Failure: `disk_full`, `output_unverified`, or what the storage raises.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=_MARK, dir=out))
-    except OSError as error:
-        raise InvalidRequest("output_unwritable", f"{out}: {error.strerror}. Choose another --out folder.") from error
+    partial = require_writable(out)
     try:
         await _fill(partial, record, store)
         partial.chmod(0o755)
         return await asyncio.to_thread(_appear, partial, out, folder_name(stem)) / MANIFEST_NAME
     finally:
         await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
+
+
+def require_writable(out: Path) -> Path:
+    """Make a new, empty, hidden folder in `out`, which is made where it is missing.
+
+    Raises:
+        InvalidRequest: `output_unwritable`.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=MARK, dir=out))
+    except OSError as error:
+        raise InvalidRequest("output_unwritable", f"{out}: {error.strerror}. Choose another --out folder.") from error
 
 
 def folder_name(stem: str) -> str:
@@ -64,7 +73,9 @@ def _compare(target: Path, path: str, facts: Mapping[str, Any]) -> None:
         seen = hashlib.file_digest(file, "sha256").hexdigest()
     if seen != facts["sha256"]:
         raise Failure(
-            "output_unverified", f"{path} in the storage differs from the manifest.", detail=f"{seen} ≠ {facts['sha256']}"
+            "output_unverified",
+            f"{path} in the storage differs from the manifest.",
+            detail=f"{seen} ≠ {facts['sha256']}",
         )
 
 

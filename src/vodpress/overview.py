@@ -112,7 +112,7 @@ def _work_left(overview: AssetOverview) -> list[str]:
     jobs = overview.jobs
     if jobs.total == 0:
         return ["No job works on it. What to do: process the file again; only what is missing is repeated."]
-    lines = [f"{jobs.running} job(s) run, {jobs.waiting} wait for a worker, {jobs.delayed} wait for their next attempt."]
+    lines = [f"Jobs: {jobs.running} run, {jobs.waiting} wait for a worker, {jobs.delayed} wait for their next attempt."]
     if jobs.last_failure_code:
         lines.append(f"The last failure was {jobs.last_failure_code}: {jobs.last_failure_message}")
     if jobs.running == 0 and jobs.waiting:

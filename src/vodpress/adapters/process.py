@@ -22,6 +22,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -31,6 +32,9 @@ from vodpress.domain.failure import Failure
 _STDERR_LINES_KEPT = 40
 _LINE_BYTES_LIMIT = 1 << 20
 _PR_SET_PDEATHSIG = 1
+
+cpu_meter: ContextVar[Callable[[float], None] | None] = ContextVar("cpu_meter", default=None)
+"""Where it is set, it is told the CPU seconds of every tool that ends in this context."""
 
 OnLine = Callable[[bytes], Awaitable[bool | None]]
 """Receives each line of standard output; returning False says that it is no sign of progress."""
@@ -124,6 +128,8 @@ async def run_tool(
         _kill_group(child)
         status, usage = await _reap(waiting)
         await asyncio.gather(work, watch, return_exceptions=True)
+        if (meter := cpu_meter.get()) is not None:
+            meter(usage.ru_utime + usage.ru_stime)
     return ToolExit(
         tool=tool,
         status=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,

@@ -100,6 +100,12 @@ class Plan(_Frozen):
         """Length of every segment but the last."""
         return self.segment_frames / self.frame_rate
 
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of all renditions together, were each at its ceiling all the time; usually about half of it is used."""
+        kilobits = sum(rung.maxrate_kbps for rung in self.rungs) + (self.audio.bitrate_kbps if self.audio else 0)
+        return int(self.duration_seconds * kilobits * 125)
+
     def rung(self, name: str) -> RungPlan:
         """The video rung called `name`; `KeyError` when there is none."""
         for rung in self.rungs:

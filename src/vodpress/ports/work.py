@@ -207,6 +207,10 @@ class Assets(Protocol):
         """The newest assets."""
         ...
 
+    async def starting_with(self, beginning: str) -> Sequence[str]:
+        """Ids of at most two assets whose id begins so; the one that is exactly it comes first."""
+        ...
+
     async def delete(self, asset_id: str) -> bool:
         """Remove the asset and every row below it; its jobs are cancelled by the caller."""
         ...
@@ -293,6 +297,10 @@ class Plans(Protocol):
 
     async def set_images(self, plan_id: int, images: Mapping[str, Any] | None) -> None:
         """Record the images, or with `None` that they failed."""
+        ...
+
+    async def slices_since(self, plan_id: int, moment: str) -> int:
+        """How many slices of a plan were encoded and recorded since a `Transaction.moment`."""
         ...
 
     async def progress(self, plan_id: int) -> AssetProgress:
@@ -400,6 +408,10 @@ class Transaction(Protocol):
 
     async def emit(self, event: Event) -> None:
         """Write the event to the outbox."""
+        ...
+
+    async def moment(self) -> str:
+        """The database's clock, ISO 8601."""
         ...
 
 

@@ -45,7 +45,11 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
     probe = asset.probe or await _examine(asset, asset.source_key, claim, services)
     plan = make_plan(probe, args.ladder)
     plan_hash = hash_plan(plan, services)
-    copies = await _copy_known_renditions(asset, plan, plan_hash, services)
+    async with services.work.begin() as transaction:
+        is_new = await transaction.plans.by_hash(asset.id, plan_hash) is None
+    if is_new:
+        services.require_disk(plan.most_bytes)
+    copies = await _copy_known_renditions(asset, plan, plan_hash, services) if is_new else {}
     async with services.work.begin() as transaction:
         if await transaction.assets.get(asset.id, lock=True) is None:
             return Discard("the asset was deleted")
@@ -121,10 +125,7 @@ async def _copy_known_renditions(
 ) -> dict[str, StoredOutput]:
     """Copy renditions that were made before from the same bytes with the same settings, for any asset of the tenant."""
     sha256 = asset.source_sha256 or ""
-    copies: dict[str, StoredOutput] = {}
     async with services.work.begin() as transaction:
-        if await transaction.plans.by_hash(asset.id, plan_hash) is not None:
-            return copies
         known = {
             new.name: await transaction.plans.reusable(
                 tenant=asset.tenant, source_sha256=sha256, rung_hash=new.rung_hash
@@ -132,6 +133,7 @@ async def _copy_known_renditions(
             for new in _new_renditions(plan, services)
         }
     prefix = plan_prefix(asset_id=asset.id, source_sha256=sha256, plan_hash=plan_hash)
+    copies: dict[str, StoredOutput] = {}
     for name, output in known.items():
         if output is not None and await services.store.head(output.key) is not None:
             key = rendition_key(prefix, rendition=name)
@@ -171,7 +173,7 @@ async def _fan_out(
 
 
 async def missing_jobs(transaction: Transaction, record: PlanRecord) -> Sequence[JobRequest]:
-    """Every job that the rows of a plan still call for. Those that are waiting or running already are left out on entry."""
+    """Every job that the rows of a plan still call for; the queue leaves out those that wait or run already."""
     jobs: list[JobRequest] = []
     open_slices: set[tuple[str, int]] = set()
     for rendition in await transaction.plans.renditions(record.id):

@@ -66,7 +66,8 @@ class Services:
             raise Failure(
                 "disk_reserve_short",
                 f"{self.scratch} has {free / 1e9:.2f} GB free and this job needs {needed / 1e9:.2f} GB "
-                f"({expected_bytes / 1e9:.2f} GB for its files, {self.policies.disk_reserve_bytes / 1e9:.2f} GB reserve).",
+                f"({expected_bytes / 1e9:.2f} GB for its files, "
+                f"{self.policies.disk_reserve_bytes / 1e9:.2f} GB in reserve).",
             )
 
     async def on_disk(self, key: str, folder: Path) -> Path:

@@ -66,6 +66,10 @@ class PostgresAssets:
         """See `ports.Assets.list`."""
         return [rows.asset(row) for row in await self._session.all(_SQL["newest"], limit=limit)]
 
+    async def starting_with(self, beginning: str) -> Sequence[str]:
+        """See `ports.Assets.starting_with`."""
+        return [row["id"] for row in await self._session.all(_SQL["starting_with"], beginning=beginning)]
+
     async def delete(self, asset_id: str) -> bool:
         """See `ports.Assets.delete`."""
         return await self._session.change(_SQL["delete"], id=asset_id) == 1

@@ -39,3 +39,6 @@ DELETE FROM assets WHERE id = %(id)s;
 
 -- name: source_is_used
 SELECT EXISTS (SELECT FROM assets WHERE source_key = %(source_key)s) AS used;
+
+-- name: starting_with
+SELECT id FROM assets WHERE starts_with(id, %(beginning)s) ORDER BY (id = %(beginning)s) DESC, id LIMIT 2;

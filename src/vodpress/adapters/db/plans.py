@@ -189,6 +189,11 @@ class PostgresPlans:
             images=None if images is None else Jsonb(dict(images)),
         )
 
+    async def slices_since(self, plan_id: int, moment: str) -> int:
+        """See `ports.Plans.slices_since`."""
+        row = await self._session.one(_SQL["slices_since"], plan_id=plan_id, moment=moment)
+        return int(row["count"]) if row else 0
+
     async def progress(self, plan_id: int) -> AssetProgress:
         """See `ports.Plans.progress`."""
         record = await self.get(plan_id)

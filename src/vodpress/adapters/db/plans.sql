@@ -73,3 +73,9 @@ WHERE rendition_id = ANY (%(rendition_ids)s) AND index = %(index)s AND state = '
 ON CONFLICT (rendition_id, slice_index) DO UPDATE
 SET done_seconds = excluded.done_seconds, total_seconds = excluded.total_seconds,
     speed = excluded.speed, updated_at = now();
+
+-- name: slices_since
+SELECT count(*)
+FROM slices
+JOIN renditions ON renditions.id = slices.rendition_id
+WHERE renditions.plan_id = %(plan_id)s AND slices.completed_at >= %(moment)s::timestamptz;

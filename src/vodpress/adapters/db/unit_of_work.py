@@ -41,6 +41,12 @@ class PostgresTransaction:
         """See `ports.Transaction.emit`."""
         await self.outbox.emit(event)
 
+    async def moment(self) -> str:
+        """See `ports.Transaction.moment`."""
+        row = await self.session.one("SELECT clock_timestamp() AS moment")
+        assert row is not None  # noqa: S101 - a SELECT without FROM gives a row
+        return str(row["moment"].isoformat())
+
 
 class PostgresUnitOfWork:
     """`ports.UnitOfWork` over a connection pool.

@@ -1,0 +1,261 @@
+"""The only place where adapters meet stages: from settings to a platform that works."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from vodpress.adapters.db.embedded import EmbeddedPostgres
+from vodpress.adapters.db.migrate import migrate
+from vodpress.adapters.db.unit_of_work import PostgresUnitOfWork
+from vodpress.adapters.ffmpeg.binaries import find_ffmpeg, find_ffprobe
+from vodpress.adapters.ffmpeg.limits import RunLimits
+from vodpress.adapters.ffmpeg.probe import FFmpegProber, SourceLimits
+from vodpress.adapters.ffmpeg.transcoder import FFmpegTranscoder
+from vodpress.adapters.packager.binary import find_packager
+from vodpress.adapters.packager.packager import ShakaPackager
+from vodpress.adapters.queue.jobs import QueueJobs
+from vodpress.adapters.queue.rescue import Rescuer
+from vodpress.adapters.queue.runner import QueueRunner
+from vodpress.adapters.storage import open_store
+from vodpress.domain.failure import Failure
+from vodpress.domain.job import Claim, JobKind, Queue
+from vodpress.domain.retry import Schedule
+from vodpress.executor import Executor
+from vodpress.ports import ObjectStore
+from vodpress.settings import Settings
+from vodpress.stages.services import Policies, Services
+
+_CONTENT_ATTEMPTS = 3  # of a slice or a rendition; a source that cannot be read is not tried again
+_CONNECT_SECONDS = 20.0
+_SPARE_CONNECTIONS = 4
+
+Execute = Callable[[str, Claim, Mapping[str, Any]], Awaitable[None]]
+Pool = AsyncConnectionPool[AsyncConnection[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class MediaTools:
+    """The programs that look into and make media."""
+
+    prober: FFmpegProber
+    transcoder: FFmpegTranscoder
+    packager: ShakaPackager
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """An open installation. Jobs run only while `work_on_jobs` does."""
+
+    settings: Settings
+    conninfo: str
+    pool: Pool
+    work: PostgresUnitOfWork
+    services: Services
+    executor: Executor
+    schedules: Mapping[JobKind, Schedule]
+
+    async def work_on_jobs(self, stop: asyncio.Event, *, execute: Execute | None = None) -> None:
+        """Run workers and rescue until `stop` is set, then finish or hand back what runs.
+
+        Args:
+            execute: stands around `Executor.run`, which it calls; for those who want to see each job pass.
+        """
+        settings = self.settings
+        runner = QueueRunner(
+            self.pool,
+            self.conninfo,
+            execute=execute or self.executor.run,
+            concurrency={
+                Queue.INGEST: settings.ingest_jobs,
+                Queue.ENCODE: settings.encode_jobs,
+                Queue.LIGHT: settings.light_jobs,
+            },
+            lease_seconds=settings.lease_seconds,
+            grace_seconds=settings.grace_seconds,
+        )
+        rescuer = Rescuer(
+            self.work, schedules=self.schedules, run_out=self.executor.run_out, lease_seconds=settings.lease_seconds
+        )
+        async with asyncio.TaskGroup() as group:
+            rescue = group.create_task(rescuer.run())
+            try:
+                await runner.run(stop)
+            finally:
+                rescue.cancel()
+
+
+def media_limits(settings: Settings) -> RunLimits:
+    """How long media tools may run, from the settings."""
+    return RunLimits(stall_seconds=settings.stall_seconds, ceiling_factor=settings.ceiling_factor, nice=settings.nice)
+
+
+async def open_media(settings: Settings) -> MediaTools:
+    """Find the programs and learn their versions.
+
+    Raises:
+        Failure: `tool_missing`.
+    """
+    limits = media_limits(settings)
+    ffmpeg, ffprobe, packager = await asyncio.gather(
+        find_ffmpeg(settings.ffmpeg), find_ffprobe(settings.ffprobe), find_packager(settings.packager)
+    )
+    sources = SourceLimits(
+        max_duration_seconds=settings.max_duration_seconds,
+        max_pixels=settings.max_pixels,
+        max_frame_rate=settings.max_frame_rate,
+    )
+    return MediaTools(
+        prober=FFmpegProber(ffprobe=ffprobe, ffmpeg=ffmpeg, sources=sources, run=limits),
+        transcoder=FFmpegTranscoder(ffmpeg=ffmpeg, run=limits),
+        packager=ShakaPackager(packager, stall_seconds=settings.stall_seconds, nice=settings.nice),
+    )
+
+
+def open_storage(settings: Settings) -> ObjectStore:
+    """The object storage that the settings name. Blocking where it is a local folder."""
+    return open_store(
+        settings.storage_location,
+        endpoint=settings.s3_endpoint,
+        region=settings.s3_region,
+        access_key_id=settings.s3_access_key_id,
+        secret_access_key=settings.s3_secret_access_key,
+    )
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[str]:
+    """Conninfo of the database, brought to this release's schema; the embedded one runs while this is open.
+
+    Raises:
+        Failure: `database_unavailable`, or what a migration raises.
+    """
+    async with _server(settings) as conninfo:
+        await asyncio.to_thread(migrate, conninfo)
+        yield conninfo
+
+
+@asynccontextmanager
+async def _server(settings: Settings) -> AsyncIterator[str]:
+    if settings.database_url is not None:
+        yield settings.database_url
+        return
+    server = EmbeddedPostgres(settings.home)
+    conninfo = await asyncio.to_thread(server.acquire)
+    try:
+        yield conninfo
+    finally:
+        server.release()
+
+
+async def migrate_database(settings: Settings) -> list[str]:
+    """Bring the database to this release's schema; returns the ids of the migrations applied.
+
+    Raises:
+        Failure: `database_unavailable`, or what a migration raises.
+    """
+    async with _server(settings) as conninfo:
+        return await asyncio.to_thread(migrate, conninfo)
+
+
+@asynccontextmanager
+async def open_pool(conninfo: str, *, connections: int) -> AsyncIterator[Pool]:
+    """A pool of connections.
+
+    Raises:
+        Failure: `database_unavailable`.
+    """
+    pool: Pool = AsyncConnectionPool(
+        conninfo, min_size=1, max_size=connections, timeout=_CONNECT_SECONDS, open=False, name="vodpress"
+    )
+    try:
+        await pool.open(wait=True, timeout=_CONNECT_SECONDS)
+    except (psycopg.Error, PoolTimeout) as error:
+        raise Failure("database_unavailable", detail=str(error)) from error
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+@asynccontextmanager
+async def open_records(settings: Settings) -> AsyncIterator[PostgresUnitOfWork]:
+    """Only the database: for commands that look at or change records."""
+    async with open_database(settings) as conninfo, open_pool(conninfo, connections=2) as pool:
+        yield PostgresUnitOfWork(pool, QueueJobs)
+
+
+@asynccontextmanager
+async def open_platform(settings: Settings) -> AsyncIterator[Platform]:
+    """Database, storage and media tools, ready to take and to do work.
+
+    Raises:
+        Failure: `tool_missing`, `database_unavailable`, `storage_unavailable`.
+        InvalidRequest: a setting that cannot be used as it is.
+    """
+    media = asyncio.ensure_future(open_media(settings))
+    try:
+        store = await asyncio.to_thread(open_storage, settings)
+        settings.scratch.mkdir(parents=True, exist_ok=True)
+        async with (
+            open_database(settings) as conninfo,
+            open_pool(conninfo, connections=_connections(settings)) as pool,
+        ):
+            work = PostgresUnitOfWork(pool, QueueJobs)
+            services = _services(settings, work, store, await media)
+            schedules = _schedules(settings)
+            yield Platform(
+                settings=settings,
+                conninfo=conninfo,
+                pool=pool,
+                work=work,
+                services=services,
+                executor=Executor(services, schedules, chance=random.random),
+                schedules=schedules,
+            )
+    finally:
+        media.cancel()
+        await asyncio.gather(media, return_exceptions=True)
+
+
+def _connections(settings: Settings) -> int:
+    return settings.encode_jobs + settings.ingest_jobs + settings.light_jobs + _SPARE_CONNECTIONS
+
+
+def _services(settings: Settings, work: PostgresUnitOfWork, store: ObjectStore, media: MediaTools) -> Services:
+    return Services(
+        work=work,
+        store=store,
+        prober=media.prober,
+        transcoder=media.transcoder,
+        packager=media.packager,
+        scratch=settings.scratch,
+        policies=Policies(
+            disk_reserve_bytes=settings.disk_reserve_bytes,
+            decode_check=settings.decode_check,
+            verify_decode=settings.verify_decode,
+        ),
+        now=_now,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _schedules(settings: Settings) -> Mapping[JobKind, Schedule]:
+    delays = settings.media_retry_delays_seconds
+    media = Schedule(delays, jitter=settings.retry_jitter, content_attempts=_CONTENT_ATTEMPTS)
+    last = delays[-1:] or (0.0,)
+    waits = (delays + last * settings.ingest_attempts)[: settings.ingest_attempts - 1]
+    ingest = Schedule(waits, jitter=settings.retry_jitter)
+    return {kind: ingest if kind is JobKind.INGEST else media for kind in JobKind}

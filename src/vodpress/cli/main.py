@@ -1,0 +1,43 @@
+"""The `vodpress` command."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from vodpress.cli import asset, inspection, installation, process, records
+from vodpress.cli.running import EXIT_STATUSES
+
+app = typer.Typer(
+    name="vodpress",
+    help="Turn videos into verified adaptive streams: HLS and DASH, thumbnails, a manifest with checksums.",
+    epilog=EXIT_STATUSES,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+app.command("process", epilog=EXIT_STATUSES)(process.process)
+app.command("probe", epilog=EXIT_STATUSES)(inspection.probe)
+app.command("plan", epilog=EXIT_STATUSES)(inspection.plan)
+app.add_typer(asset.app, name="asset")
+app.add_typer(records.events, name="events")
+app.add_typer(records.queue, name="queue")
+app.command("migrate", epilog=EXIT_STATUSES)(installation.migrate)
+app.command("doctor", epilog=EXIT_STATUSES)(installation.doctor)
+
+
+@app.callback()
+def _start(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+) -> None:
+    if show_version:
+        typer.echo(f"vodpress {version('vodpress')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
