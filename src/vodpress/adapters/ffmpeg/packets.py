@@ -10,7 +10,7 @@ from statistics import median_low
 
 from vodpress.domain.media import PacketScan
 
-ENTRIES = "packet=stream_index,pts,duration,flags"
+ENTRIES = "packet=stream_index,pts,dts,duration,flags"
 """For ffprobe's `-show_entries`, with `-of csv=p=0`."""
 
 
@@ -23,6 +23,14 @@ class StreamPackets:
     packets: int = 0
     corrupt: int = 0
     last_duration: int = 0
+    lacks_presentation_times: bool = False
+
+    def shift_to(self, first: int) -> None:
+        """Move every time so that the first is `first`."""
+        by = first - min(self.times)
+        for times in (self.times, self.keyframes):
+            for place, time in enumerate(times):
+                times[place] = time + by
 
     def add(self, pts: int | None, duration: int, flags: str) -> None:
         """Take one packet. Those that the container says must not be shown are counted and not timed."""
@@ -38,7 +46,7 @@ class StreamPackets:
 
 
 class PacketLines:
-    """Reads ffprobe's CSV lines: `stream_index,pts,duration,flags`."""
+    """Reads ffprobe's CSV lines: `stream_index,pts,dts,duration,flags`."""
 
     def __init__(self) -> None:
         self.streams: dict[int, StreamPackets] = {}
@@ -46,10 +54,14 @@ class PacketLines:
     async def feed(self, line: bytes) -> None:
         """Take one line."""
         parts = line.decode(errors="replace").strip().split(",")
-        if len(parts) < 4 or not parts[0].isdigit():
+        if len(parts) < 5 or not parts[0].isdigit():
             return
         stream = self.streams.setdefault(int(parts[0]), StreamPackets())
-        stream.add(_number(parts[1]), _number(parts[2]) or 0, parts[3])
+        pts = _number(parts[1])
+        # AVI has no presentation times; the decoding times have the same distances.
+        time = _number(parts[2]) if pts is None else pts
+        stream.lacks_presentation_times |= pts is None
+        stream.add(time, _number(parts[3]) or 0, parts[4])
 
     def end_seconds(self, index: int, tick: Fraction) -> Fraction | None:
         """Where a stream's last packet ends; `None` without packets."""

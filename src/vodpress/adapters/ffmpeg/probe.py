@@ -64,6 +64,8 @@ class FFmpegProber:
         stream = lines.streams.get(int(moving[0]["index"]))
         if stream is None or not stream.times:
             raise Failure("source_corrupt", detail="the video stream has no readable packet", subject=path.name)
+        if stream.lacks_presentation_times:
+            stream.shift_to(await self._first_frame_ticks(path, int(moving[0]["index"])))
         video = streams.video_stream(moving[0], packets.scan(stream, streams.time_base(moving[0])))
         container = str(document["format"].get("format_name", ""))
         declared = streams.seconds(document["format"].get("duration"))
@@ -138,6 +140,20 @@ class FFmpegProber:
             raise _unreadable(ended, path)
         return lines
 
+    async def _first_frame_ticks(self, path: Path, index: int) -> int:
+        """When the decoder shows the first frame, in ticks of the stream."""
+        times: list[int] = []
+
+        async def keep(line: bytes) -> None:
+            if line.strip(b", \r").isdigit():
+                times.append(int(line.strip(b", \r")))
+
+        wanted = ["-select_streams", str(index), "-read_intervals", "%+#8", "-show_entries"]
+        ended = await self._look(path, [*wanted, "frame=best_effort_timestamp", "-of", "csv=p=0"], keep)
+        if not ended.succeeded or not times:
+            raise Failure("source_corrupt", detail=ended.describe(), subject=path.name)
+        return min(times)
+
     async def _look(self, path: Path, arguments: Sequence[str], on_line: Any) -> ToolExit:
         return await run_tool(
             [self._ffprobe.path, "-v", "error", *ALLOCATION, *DEMUXER, *arguments, "-i", address(path)],
@@ -209,9 +225,16 @@ def _require_whole(
 def _unreadable(ended: ToolExit, path: Path) -> Failure:
     failure = classify(ended, subject=path.name)
     if failure.kind is FailureKind.CONTENT or ended.status == 1:
-        code = "source_truncated" if "moov atom not found" in ended.stderr_tail else "source_unreadable"
+        # By its name alone, anything may be taken for MP4; it is one that was cut short only if it begins like one.
+        cut_short = "moov atom not found" in ended.stderr_tail and _begins_like_mp4(path)
+        code = "source_truncated" if cut_short else "source_unreadable"
         return Failure(code, detail=ended.describe(), subject=path.name)
     return failure
+
+
+def _begins_like_mp4(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(8)[4:] in {b"ftyp", b"mdat", b"wide", b"free", b"skip"}
 
 
 def _warnings(
