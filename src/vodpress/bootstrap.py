@@ -117,7 +117,7 @@ async def open_media(settings: Settings) -> MediaTools:
     return MediaTools(
         prober=FFmpegProber(ffprobe=ffprobe, ffmpeg=ffmpeg, sources=sources, run=limits),
         transcoder=FFmpegTranscoder(ffmpeg=ffmpeg, run=limits),
-        packager=ShakaPackager(packager, stall_seconds=settings.stall_seconds, nice=settings.nice),
+        packager=ShakaPackager(packager, ceiling_factor=settings.ceiling_factor, nice=settings.nice),
     )
 
 

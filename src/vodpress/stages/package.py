@@ -159,6 +159,59 @@ async def _add_images(record: PlanRecord, output: Path, services: Services) -> N
         await services.store.get_file(file["key"], target)
 
 
+def _document(
+    args: Args,
+    asset: AssetRecord,
+    record: PlanRecord,
+    renditions: Sequence[RenditionRecord],
+    result: PackageResult,
+    checksums: Mapping[str, tuple[int, str]],
+    services: Services,
+) -> dict[str, Any]:
+    """The manifest of this version: what was packaged, with the facts that were recorded and measured."""
+    if asset.probe is None or asset.source_sha256 is None:
+        raise Failure("internal_error", f"Asset {asset.id} is packaged and was never looked into.")
+    plan = record.plan
+    frames = {rendition.name: rendition.frames or 0 for rendition in renditions}
+
+    def files(paths: Sequence[str]) -> tuple[manifest.FileFacts, ...]:
+        return tuple(manifest.FileFacts(path, *checksums[path]) for path in paths)
+
+    tracks = {
+        track.name: manifest.TrackFacts(
+            name=track.name,
+            codecs=track.codecs,
+            bandwidth=track.bandwidth,
+            average_bandwidth=track.average_bandwidth,
+            frames=frames[track.name],
+            files=files(track.files),
+        )
+        for track in result.tracks
+    }
+    images = None
+    if record.images:
+        paths = [str(file["path"]) for file in record.images["files"]]
+        images = manifest.ImageFacts(record.images["poster"], record.images["storyboard"], files(paths))
+    listed = {path for track in result.tracks for path in track.files}
+    return manifest.build(
+        asset=asset.id,
+        version=args.version,
+        source_sha256=asset.source_sha256,
+        probe=asset.probe,
+        plan_hash=record.plan_hash,
+        ladder=record.ladder_name,
+        duration_seconds=plan.duration_seconds,
+        frame_rate=plan.frame_rate,
+        renditions=[(rung, tracks[rung.name]) for rung in plan.rungs if rung.name in tracks],
+        audio=[(plan.audio, tracks[plan.audio.name])] if plan.audio and plan.audio.name in tracks else [],
+        images=images,
+        playback=manifest.PlaybackFacts(
+            result.hls, result.dash, files([path for path in result.files if path not in listed])
+        ),
+        created_at=services.now(),
+    )
+
+
 async def _store(output: Path, prefix: str, services: Services) -> dict[str, tuple[int, str]]:
     """Hash and store every file below `output`; path → (bytes, sha256)."""
     paths = sorted(path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file())

@@ -1,1 +1,1 @@
-"""Shaka Packager: HLS and DASH over one set of CMAF segments."""
+"""HLS and DASH over one set of CMAF segments, by Shaka Packager, and verified by our own eyes."""

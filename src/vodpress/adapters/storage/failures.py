@@ -17,6 +17,9 @@ def disk_failure(error: OSError, operation: str, key: str) -> Failure:
     detail = f"{operation} {key}: {error}"
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return Failure("disk_full", detail=detail, subject=key)
+    if error.errno == errno.EFBIG:  # RLIMIT_FSIZE, or what the file system can address: no room, either
+        message = "A file would grow larger than the limit of this process or of the file system."
+        return Failure("disk_full", message, detail=detail, subject=key)
     message = f"Could not {operation} '{key}': {error.strerror or error}. Check the disk; it is retried."
     return Failure("storage_unavailable", message, detail=detail, subject=key)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -136,9 +137,30 @@ class LocalObjectStore:
                     if new.is_file():
                         return
                     raise ObjectMissing(f"move: there is no object at '{source}'")
-                place(partial(old.replace, new), new, root=self._root)
+                if source == target:
+                    return
+                if new.is_file() and old.samefile(new):
+                    old.unlink()  # one is a copy of the other, and rename() does nothing between two links of a file
+                else:
+                    place(partial(old.replace, new), new, root=self._root)
                 sync_folder(old.parent)
                 prune(old.parent, root=self._root)
+
+        await run(work)
+
+    async def copy(self, source: str, target: str) -> None:
+        """Give an object a second key, replacing what is there.
+
+        The keys share one file. No write ever changes a file that has a key (it replaces it), so neither key can see
+        what is done to the other; and a copy costs neither time nor space.
+        """
+        old, new = self._path(source), self._path(target)
+
+        def work(stop: Stop) -> None:
+            with self._reported("copy", f"{source} → {target}"), self._opened(old, "copy", source) as descriptor:
+                if source != target:
+                    os.utime(descriptor)  # or a sweep by age takes the new link for an old one
+                    self._link(old, descriptor, new, key=target, stop=stop)
 
         await run(work)
 
@@ -238,6 +260,24 @@ class LocalObjectStore:
             place(partial(os.link, part, target), target, root=self._root)
         except FileExistsError:
             raise ObjectExists(f"put: there is an object at '{key}' already") from None
+
+    def _link(self, old: Path, descriptor: int, new: Path, *, key: str, stop: Stop) -> None:
+        part = self._partial / uuid.uuid4().hex
+        try:
+            self._partial.mkdir(exist_ok=True)
+            os.link(old, part)
+        except OSError as error:
+            if error.errno not in {errno.EMLINK, errno.ENOENT}:  # no further link, or none any more: the bytes, then
+                raise
+            with self._partial_file("copy", key) as (written, target):
+                copy_contents(descriptor, target, stop)
+                wanted = os.fstat(descriptor).st_size
+                self._settle(written, target, new, wanted=wanted, key=key, create_only=False)
+            return
+        try:
+            place(partial(part.replace, new), new, root=self._root)
+        finally:
+            part.unlink(missing_ok=True)  # rename() leaves it where `new` was a link of the same file already
 
     def _scan(self, prefix: str, _stop: Stop) -> tuple[Sequence[ObjectFacts], Sequence[str]]:
         files: list[ObjectFacts] = []

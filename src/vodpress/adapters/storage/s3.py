@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +21,7 @@ if TYPE_CHECKING:  # obstore has these types in its stubs only
 LARGEST_COPY_BYTES = 5 * 1024**3
 """What S3 copies in one request."""
 
+_LARGEST_CREATE_ONLY_BYTES = 64 * 1024 * 1024
 _PART_BYTES = 8 * 1024 * 1024
 _MOST_PARTS = 9_000  # S3 allows 10,000
 _STREAM_PART_BYTES = 16 * 1024 * 1024  # a stream's length is unknown: 16 MiB parts allow for 150 GB
@@ -49,23 +47,24 @@ class S3ObjectStore:
     async def put_file(self, key: str, path: Path, *, create_only: bool = False) -> None:
         """Store the file's bytes, in parts where it is large.
 
-        S3 has no create-only upload in parts: with `create_only` a large file goes to a key below `.partial/` and is
-        copied from there, so it may have 5 GiB at most (`InvalidRequest`, code `object_too_large`).
+        With `create_only` it goes in one request, from memory, for not every server that speaks the protocol lets only
+        one of two uploads in parts win; so it may have 64 MiB at most (`InvalidRequest`, code `object_too_large`).
         """
         check_key(key)
 
         def work(stop: Stop) -> None:
             wanted = path.stat().st_size
-            if wanted <= _PART_BYTES:
+            if create_only and wanted > _LARGEST_CREATE_ONLY_BYTES:
+                raise InvalidRequest(
+                    "object_too_large",
+                    f"'{key}' has {wanted} bytes; a create-only write to S3 has {_LARGEST_CREATE_ONLY_BYTES} at most.",
+                )
+            if create_only or wanted <= _PART_BYTES:
                 self._put_whole(key, path.read_bytes(), create_only=create_only)
                 return
+            self._head("put_file", key)
             part_bytes = max(_PART_BYTES, -(-wanted // _MOST_PARTS))
-            upload = partial(self._put_parts, blocks=_file_blocks(path, part_bytes, stop), part_bytes=part_bytes)
-            if create_only:
-                self._put_parts_create_only(key, wanted, upload)
-            else:
-                self._head("put_file", key)
-                upload(key)
+            self._put_parts(key, blocks=_file_blocks(path, part_bytes, stop), part_bytes=part_bytes)
             self._check_size("put_file", key, wanted)
 
         await run(work)
@@ -153,18 +152,21 @@ class S3ObjectStore:
         check_key(target)
 
         def work(stop: Stop) -> None:
-            facts = self._head("move", source)
-            if facts is None or source == target:
-                if self._head("move", target) is None:
-                    raise ObjectMissing(f"move: there is no object at '{source}'")
-                return
-            if facts.bytes <= self._largest_copy_bytes:
-                with s3_reported("move", source, reads=True):
-                    self._bulk.copy(source, target)
-            else:
-                self._copy_through(source, target, facts.bytes, stop)
-            self._check_size("move", target, facts.bytes)
-            self._delete([source])
+            if self._copy("move", source, target, stop):
+                self._delete([source])
+            elif self._head("move", target) is None:
+                raise ObjectMissing(f"move: there is no object at '{source}'")
+
+        await run(work)
+
+    async def copy(self, source: str, target: str) -> None:
+        """Give an object a second key, replacing what is there; done by the server up to 5 GiB."""
+        check_key(source)
+        check_key(target)
+
+        def work(stop: Stop) -> None:
+            if not self._copy("copy", source, target, stop) and self._head("copy", source) is None:
+                raise ObjectMissing(f"copy: there is no object at '{source}'")
 
         await run(work)
 
@@ -180,20 +182,13 @@ class S3ObjectStore:
         return None
 
     async def sweep_partial(self, *, older_than_seconds: float) -> int:
-        """Remove what create-only uploads left behind that died longer ago than that; returns how many.
+        """Nothing here is left for us to sweep, so 0.
 
-        Unfinished uploads in parts are not objects; a lifecycle rule of the bucket (`AbortIncompleteMultipartUpload`)
-        removes those.
+        Unfinished uploads in parts are no objects and cannot be listed through obstore; a lifecycle rule of the bucket
+        (`AbortIncompleteMultipartUpload`) removes them, whatever `older_than_seconds` says.
         """
-
-        def work(_stop: Stop) -> int:
-            with s3_reported("sweep", PARTIAL):
-                left = [_facts(meta) for page in self._quick.list(f"{PARTIAL}/", chunk_size=_PAGE) for meta in page]
-            old = [facts.key for facts in left if time.time() - facts.modified_at > older_than_seconds]
-            self._delete(old)
-            return len(old)
-
-        return await run(work)
+        del older_than_seconds
+        return 0
 
     def _head(self, operation: str, key: str) -> ObjectFacts | None:
         try:
@@ -217,32 +212,32 @@ class S3ObjectStore:
         with s3_reported("put", key):
             self._bulk.put(key, blocks, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
 
-    def _put_parts_create_only(self, key: str, wanted: int, upload: Callable[[str], None]) -> None:
-        if wanted > self._largest_copy_bytes:
-            message = f"'{key}' has {wanted} bytes; a create-only write to S3 has {self._largest_copy_bytes} at most."
-            raise InvalidRequest("object_too_large", message)
-        part = f"{PARTIAL}/{uuid.uuid4().hex}"
-        self._head("put_file", key)
-        upload(part)
-        try:
-            with s3_reported("put_file", key):
-                self._bulk.copy(part, key, overwrite=False)
-        finally:
-            self._delete([part])
-
     def _read(self, operation: str, key: str) -> Iterator[bytes]:
         with s3_reported(operation, key, reads=True):
             blocks = iter(self._bulk.get(key).stream(min_chunk_size=_PART_BYTES))
             while (block := next(blocks, None)) is not None:
                 yield block
 
-    def _copy_through(self, source: str, target: str, wanted: int, stop: Stop) -> None:
+    def _copy(self, operation: str, source: str, target: str, stop: Stop) -> bool:
+        """Copy and return True; False when there is nothing to copy, or nowhere to copy it to but itself."""
+        facts = self._head(operation, source)
+        if facts is None or source == target:
+            return False
+        if facts.bytes <= self._largest_copy_bytes:
+            with s3_reported(operation, source, reads=True):
+                self._bulk.copy(source, target)
+        else:
+            self._copy_through(operation, source, target, facts.bytes, stop)
+        self._check_size(operation, target, facts.bytes)
+        return True
+
+    def _copy_through(self, operation: str, source: str, target: str, wanted: int, stop: Stop) -> None:
         part_bytes = max(_PART_BYTES, -(-wanted // _MOST_PARTS))
         with ThreadPoolExecutor(1) as reader:  # obstore cannot read in the thread in which it asks for what to write
 
             def read(start: int) -> bytes:
                 length = min(part_bytes, wanted - start)
-                with s3_reported("move", source, reads=True):
+                with s3_reported(operation, source, reads=True):
                     return bytes(self._bulk.get_range(source, start=start, length=length))
 
             def blocks() -> Iterator[bytes]:

@@ -1,0 +1,79 @@
+"""The packager: one call of Shaka Packager for HLS and DASH, then a look into everything it made."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from vodpress.adapters.packager import command
+from vodpress.adapters.packager.binary import PackagerBinary
+from vodpress.adapters.packager.verify import verify_package
+from vodpress.adapters.process import ToolExit, run_tool
+from vodpress.domain.failure import Failure
+from vodpress.domain.plan import Plan
+from vodpress.ports import PackageResult, TrackInput
+
+_SLOWEST_MEDIA_SPEED = 5.0  # it copies, so even a slow disk does a minute of media in seconds
+_START_SECONDS = 60.0
+
+
+class ShakaPackager:
+    """`ports.Packager` by Shaka Packager.
+
+    Args:
+        ceiling_factor: how many times the expected time a run may take.
+        nice: added to the program's niceness.
+    """
+
+    def __init__(self, binary: PackagerBinary, *, ceiling_factor: float, nice: int) -> None:
+        self._binary = binary
+        self._ceiling_factor = ceiling_factor
+        self._nice = nice
+
+    def versions(self) -> Mapping[str, str]:
+        """See `ports.Packager.versions`."""
+        return {"shaka-packager": self._binary.version}
+
+    async def package(self, tracks: Sequence[TrackInput], plan: Plan, folder: Path) -> PackageResult:
+        """See `ports.Packager.package`."""
+        expected = _START_SECONDS + float(plan.duration_seconds) * len(tracks) / _SLOWEST_MEDIA_SPEED
+        await asyncio.to_thread(_link_inputs, tracks, folder)
+        ended = await run_tool(
+            [self._binary.path, *command.arguments(tracks, plan)],
+            tool="packager",
+            cwd=folder,
+            ceiling_seconds=self._ceiling_factor * expected,
+            nice=self._nice,
+        )
+        if not ended.succeeded:
+            raise _failure(ended)
+        await asyncio.to_thread(_arrange, folder)
+        return await asyncio.to_thread(verify_package, tracks, plan, folder)
+
+
+def _link_inputs(tracks: Sequence[TrackInput], folder: Path) -> None:
+    (folder / command.INPUTS).mkdir()
+    for track in tracks:
+        (folder / command.input_path(track.name)).symlink_to(track.path.absolute())
+
+
+def _arrange(folder: Path) -> None:
+    """Remove the links, bring the master playlist to its place, and make both relative to where they lie."""
+    shutil.rmtree(folder / command.INPUTS)
+    try:
+        (folder / command.MASTER).write_text(command.correct_master((folder / command.RAW_MASTER).read_text()))
+        (folder / command.RAW_MASTER).unlink()
+        manifest = folder / command.MANIFEST
+        manifest.write_text(command.correct_manifest(manifest.read_text()))
+    except FileNotFoundError as error:
+        raise Failure("output_unverified", detail=f"the packager wrote no {error.filename}") from error
+
+
+def _failure(ended: ToolExit) -> Failure:
+    if "No space left on device" in ended.stderr_tail:
+        return Failure("disk_full", detail=ended.describe())
+    if ended.kernel_killed_for_memory:
+        return Failure("out_of_memory", detail=ended.describe())
+    return Failure("tool_crashed", "The packager failed.", detail=ended.describe())
