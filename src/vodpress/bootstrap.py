@@ -73,7 +73,6 @@ class Platform:
         settings = self.settings
         runner = QueueRunner(
             self.pool,
-            self.conninfo,
             execute=execute or self.executor.run,
             concurrency={
                 Queue.INGEST: settings.ingest_jobs,
@@ -84,7 +83,10 @@ class Platform:
             grace_seconds=settings.grace_seconds,
         )
         rescuer = Rescuer(
-            self.work, schedules=self.schedules, run_out=self.executor.run_out, lease_seconds=settings.lease_seconds
+            self.work.begin,
+            schedules=self.schedules,
+            run_out=self.executor.run_out,
+            lease_seconds=settings.lease_seconds,
         )
         async with asyncio.TaskGroup() as group:
             rescue = group.create_task(rescuer.run())

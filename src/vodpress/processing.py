@@ -89,7 +89,8 @@ class Processing:
         tasks = [asyncio.ensure_future(self._file(run)) for run in self._runs]
         try:
             every = asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.wait({every, working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            waited: list[asyncio.Future[Any]] = [every, working, stopped]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if working.done() and not stopped.done():
                 working.result()  # workers end by themselves only by failing
         finally:

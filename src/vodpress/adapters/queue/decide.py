@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from psycopg import AsyncConnection, errors
-from psycopg.types.json import Jsonb
 
 from vodpress.adapters.db.named_sql import load
 
 _SQL = load(__package__, "decide.sql")
 
 
-async def cancel(connection: AsyncConnection[Any], args: Mapping[str, Any]) -> int:
-    """Cancel every waiting or running job whose arguments include `args`; return how many.
+async def cancel_of_asset(connection: AsyncConnection[Any], asset_id: str) -> int:
+    """Cancel every waiting or running job of an asset; return how many.
 
     Running ones lose their claim, and their handlers are cancelled once the transaction is committed.
     """
-    cursor = await connection.execute(_SQL["cancel"], {"args": Jsonb(dict(args))})
+    cursor = await connection.execute(_SQL["cancel_of_asset"], {"asset_id": asset_id})
     return cursor.rowcount
 
 

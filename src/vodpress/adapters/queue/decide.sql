@@ -1,10 +1,10 @@
--- name: cancel
+-- name: cancel_of_asset
 -- Locks first, so that a job which is being fetched or settled is seen as it is afterwards. A worker that runs one of
 -- the jobs is told, and stops it.
 WITH live AS MATERIALIZED (
     SELECT id, status, queue_name
     FROM procrastinate_jobs
-    WHERE status IN ('todo', 'doing') AND args @> %(args)s
+    WHERE status IN ('todo', 'doing') AND args ->> 'asset_id' = %(asset_id)s
     ORDER BY id
     FOR UPDATE
 ), cancelled AS (

@@ -55,8 +55,6 @@ async def discard(connection: Connection, claim: Claim) -> None:
 
 
 async def _settle(connection: Connection, name: str, claim: Claim, **parameters: float) -> None:
-    cursor = await connection.execute(
-        _SQL[name], {"job_id": claim.job_id, "claim_id": claim.claim_id, **parameters}
-    )
+    cursor = await connection.execute(_SQL[name], {"job_id": claim.job_id, "claim_id": claim.claim_id, **parameters})
     if cursor.rowcount != 1:
         raise LeaseLost(f"{name}: claim {claim.claim_id} on job {claim.job_id} is no longer the live one")

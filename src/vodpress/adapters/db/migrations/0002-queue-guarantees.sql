@@ -16,6 +16,8 @@ CREATE UNIQUE INDEX vodpress_jobs_unique_key ON procrastinate_jobs (unique_key) 
 -- The next job of a queue is the first entry of its stretch of this index.
 CREATE INDEX vodpress_jobs_next ON procrastinate_jobs (queue_name, priority DESC, id) WHERE status = 'todo';
 CREATE INDEX vodpress_jobs_doing ON procrastinate_jobs (id) WHERE status = 'doing';
+CREATE INDEX vodpress_jobs_live_of_asset ON procrastinate_jobs ((args ->> 'asset_id'))
+    WHERE status IN ('todo', 'doing');
 -- For the engine's foreign key: a worker that leaves would otherwise cost a scan of all jobs.
 CREATE INDEX vodpress_jobs_worker ON procrastinate_jobs (worker_id) WHERE worker_id IS NOT NULL;
 
@@ -29,9 +31,9 @@ CREATE TABLE job_failures (
     message    text NOT NULL,
     detail     text NOT NULL,
     traceback  text NOT NULL,
-    at         timestamptz NOT NULL DEFAULT now()
+    at         timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (job_id, attempt)
 );
-CREATE INDEX job_failures_job ON job_failures (job_id);
 
 -- The engine notifies at INSERT only; a job that comes back should be picked up as quickly as a new one.
 CREATE TRIGGER vodpress_jobs_notify_waiting
