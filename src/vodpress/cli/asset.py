@@ -52,7 +52,8 @@ def show(asset: AssetId, as_json: AsJson = False) -> None:
     if as_json:
         print_json(document)
         return
-    print_lines(*(f"{key}: {value}" for key, value in document.items() if not isinstance(value, list | dict)))
+    plain = {key: value for key, value in document.items() if not isinstance(value, list | dict | None)}
+    print_lines(*(f"{key}: {value}" for key, value in plain.items() if value != ""))
     for plan in document["plans"]:
         print_lines(f"plan {plan['plan_hash'][:16]} ({plan['ladder']}): {plan['state']}")
         print_table(plan["renditions"], ["name", "kind", "state", "frames", "slices_open", "reason"])

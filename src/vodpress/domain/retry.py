@@ -68,4 +68,3 @@ def decide(failure: Failure, *, attempt: int, schedule: Schedule, chance: float)
 def spread(delay_seconds: float, *, jitter: float, chance: float) -> float:
     """`delay_seconds` moved by up to ± `jitter` of itself; `chance` in [0, 1) says where in that range."""
     return delay_seconds * (1 + jitter * (2 * chance - 1))
-
