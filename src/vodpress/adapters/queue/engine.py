@@ -7,13 +7,17 @@ of their result; and it goes on listening after a lost connection.
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import structlog
-from procrastinate import exceptions, jobs
-from procrastinate.connector import BaseConnector
+from procrastinate import PsycopgConnector, exceptions, jobs
+from procrastinate.connector import LISTEN_TIMEOUT, BaseConnector, Notify
 from procrastinate.manager import JobManager, NotificationCallback
+from psycopg import AsyncConnection
 
 from vodpress.adapters.db.named_sql import load
 from vodpress.domain.job import Claim
@@ -22,6 +26,19 @@ _SQL = load(__package__, "engine.sql")
 _LISTEN_AGAIN_SECONDS = 1.0
 
 _log = structlog.get_logger(__name__)
+
+
+class AttentiveConnector(PsycopgConnector):
+    """Looks for jobs once more when it has begun to listen: one may have come since the last look."""
+
+    async def _loop_notify(
+        self,
+        on_notification: Notify,
+        connection: AsyncConnection[Any],
+        timeout: float = LISTEN_TIMEOUT,  # noqa: ASYNC109 - the engine's signature
+    ) -> None:
+        await on_notification(channel="", payload=json.dumps({"type": "job_inserted", "job_id": 0}))
+        await super()._loop_notify(on_notification=on_notification, connection=connection, timeout=timeout)
 
 
 class ClaimingJobManager(JobManager):
@@ -36,6 +53,7 @@ class ClaimingJobManager(JobManager):
         self._kinds = list(kinds)
         self._held: dict[str, int] = {}
         self._of_job: dict[int, Claim] = {}
+        self._heard: Counter[str] = Counter()
 
     def claim_of(self, job_id: int) -> Claim:
         """The claim under which this process holds a job."""
@@ -53,11 +71,15 @@ class ClaimingJobManager(JobManager):
         claim_id = str(uuid.uuid4())
         # Held before it is in the database, so that a heartbeat in between does not take it for one that was lost.
         self._held[claim_id] = worker_id
-        rows = []
+        rows: list[dict[str, Any]] = []
         try:
-            rows = await self.connector.execute_query_all_async(
-                query=_SQL["fetch"], queue=queue, kinds=self._kinds, worker_id=worker_id, claim_id=claim_id
-            )
+            heard = -1
+            # The engine forgets what it heard while it fetched; a job enqueued in that moment would wait for a poll.
+            while not rows and heard != self._heard[queue]:
+                heard = self._heard[queue]
+                rows = await self.connector.execute_query_all_async(
+                    query=_SQL["fetch"], queue=queue, kinds=self._kinds, worker_id=worker_id, claim_id=claim_id
+                )
         finally:
             if not rows:
                 self._held.pop(claim_id, None)
@@ -95,9 +117,14 @@ class ClaimingJobManager(JobManager):
     ) -> None:
         """Listen until cancelled, through any loss of the connection."""
         queues = list(queues or ())
+
+        async def hear(*, channel: str, notification: jobs.Notification) -> None:
+            self._heard.update(queues)
+            await on_notification(channel=channel, notification=notification)
+
         while True:
             try:
-                await super().listen_for_jobs(on_notification=on_notification, queues=queues)
+                await super().listen_for_jobs(on_notification=hear, queues=queues)
             except exceptions.ConnectorException as error:
                 _log.warning("not listening for jobs, polling meanwhile", queues=queues, reason=str(error.__cause__))
             await asyncio.sleep(_LISTEN_AGAIN_SECONDS)

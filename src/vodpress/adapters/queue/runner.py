@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
-from procrastinate import App, JobContext, PsycopgConnector
+from procrastinate import App, JobContext
 from procrastinate.exceptions import ConnectorException
 from procrastinate.worker import Worker
 from psycopg import AsyncConnection
 from psycopg import Error as PsycopgError
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from vodpress.adapters.queue.engine import ClaimingJobManager
+from vodpress.adapters.queue.engine import AttentiveConnector, ClaimingJobManager
 from vodpress.adapters.queue.settle import hand_back
 from vodpress.domain.failure import LeaseLost, VodpressError
 from vodpress.domain.job import QUEUE_OF, Claim, Queue
@@ -59,7 +59,7 @@ class QueueRunner:
         self._lease_seconds = lease_seconds
         self._grace_seconds = grace_seconds
         self._poll_seconds = poll_seconds
-        self._connector = PsycopgConnector()
+        self._connector = AttentiveConnector()
         self._app = App(connector=self._connector)
         self._manager = ClaimingJobManager(self._connector, [str(kind) for kind in QUEUE_OF])
         self._app.job_manager = self._manager

@@ -25,7 +25,7 @@ _LARGEST_CREATE_ONLY_BYTES = 64 * 1024 * 1024
 _PART_BYTES = 8 * 1024 * 1024
 _MOST_PARTS = 9_000  # S3 allows 10,000
 _STREAM_PART_BYTES = 16 * 1024 * 1024  # a stream's length is unknown: 16 MiB parts allow for 150 GB
-_PARTS_AT_ONCE = 4
+_IN_FLIGHT_BYTES = 32 * 1024 * 1024  # of one upload: the parts under way, but for the one that is being read
 _PAGE = 1_000
 
 
@@ -75,7 +75,7 @@ class S3ObjectStore:
         await run(lambda _stop: self._put_whole(key, data, create_only=create_only))
 
     async def put_stream(self, key: str, chunks: AsyncIterator[bytes]) -> None:
-        """Store what `chunks` yields, with up to five parts of 16 MiB in memory. If it raises, no object appears."""
+        """Store what `chunks` yields, with up to three parts of 16 MiB in memory. If it raises, no object appears."""
         check_key(key)
         handover = Handover(chunks)
 
@@ -210,7 +210,7 @@ class S3ObjectStore:
 
     def _put_parts(self, key: str, *, blocks: Iterator[bytes], part_bytes: int) -> None:
         with s3_reported("put", key):
-            self._bulk.put(key, blocks, chunk_size=part_bytes, max_concurrency=_PARTS_AT_ONCE)
+            self._bulk.put(key, blocks, chunk_size=part_bytes, max_concurrency=max(1, _IN_FLIGHT_BYTES // part_bytes))
 
     def _read(self, operation: str, key: str) -> Iterator[bytes]:
         with s3_reported(operation, key, reads=True):

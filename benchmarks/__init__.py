@@ -1,0 +1,1 @@
+"""Speed, as ratios within one run, so that they mean the same on any machine."""
