@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import errno
 import os
 import resource
@@ -27,11 +26,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import structlog
+
+from vodpress.adapters.kernel import die_with_parent, memory_kills
 from vodpress.domain.failure import Failure
+
+_log = structlog.get_logger(__name__)
 
 _STDERR_LINES_KEPT = 40
 _LINE_BYTES_LIMIT = 1 << 20
-_PR_SET_PDEATHSIG = 1
 
 cpu_meter: ContextVar[Callable[[float], None] | None] = ContextVar("cpu_meter", default=None)
 """Where it is set, it is told the CPU seconds of every tool that ends in this context."""
@@ -109,7 +112,7 @@ async def run_tool(
             by this function. A program that ended by itself, however badly, is returned.
     """
     clock = _Clock()
-    killed_before = _memory_kills()
+    killed_before = memory_kills()
     child = _spawn(argv, tool=tool, capture=on_line is not None, cwd=cwd, nice=nice)
     waiting = asyncio.get_running_loop().run_in_executor(None, _wait, child)
     stderr: deque[bytes] = deque(maxlen=_STDERR_LINES_KEPT)
@@ -130,7 +133,7 @@ async def run_tool(
         await asyncio.gather(work, watch, return_exceptions=True)
         if (meter := cpu_meter.get()) is not None:
             meter(usage.ru_utime + usage.ru_stime)
-    return ToolExit(
+    ended = ToolExit(
         tool=tool,
         status=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
         signal_number=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
@@ -138,20 +141,18 @@ async def run_tool(
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         wall_seconds=time.monotonic() - clock.started,
         peak_memory_bytes=usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
-        kernel_killed_for_memory=os.WIFSIGNALED(status) and _memory_kills() > killed_before,
+        kernel_killed_for_memory=os.WIFSIGNALED(status) and memory_kills() > killed_before,
     )
-
-
-def _memory_kills() -> int:
-    """How often the kernel has ended a process for want of memory, on this machine and in this control group."""
-    count = 0
-    for path, key in ((Path("/proc/vmstat"), "oom_kill"), (Path("/sys/fs/cgroup/memory.events"), "oom_kill")):
-        try:
-            lines = path.read_text().splitlines()
-        except OSError:  # not Linux, or not readable in this container: then it cannot be told from a crash
-            continue
-        count += sum(int(line.split()[1]) for line in lines if line.split()[:1] == [key])
-    return count
+    _log.debug(
+        "tool ended",
+        tool=tool,
+        status=ended.status,
+        signal=ended.signal_number,
+        cpu_seconds=round(ended.cpu_seconds, 3),
+        wall_seconds=round(ended.wall_seconds, 3),
+        peak_memory_bytes=ended.peak_memory_bytes,
+    )
+    return ended
 
 
 async def _supervise(
@@ -196,14 +197,10 @@ def _spawn(
         raise Failure(code, f"{tool} cannot be started: {error.strerror}.") from error
 
 
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
 def _before_exec(nice: int) -> Callable[[], None]:
     # Runs in the child between fork and exec: only plain system calls, nothing that may need a lock.
     def prepare() -> None:
-        if _libc is not None:
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        die_with_parent()
         if nice:
             os.nice(nice)
 

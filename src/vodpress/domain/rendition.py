@@ -55,6 +55,7 @@ RENDITION = Lifecycle(
         RenditionState.COMPLETED: {},
         RenditionState.FAILED: {
             RenditionState.ENCODING: "a person asked for another try; recorded slices are kept",
+            RenditionState.STITCHING: "a person asked for another try, and every slice is recorded",
         },
     },
 )

@@ -13,23 +13,25 @@ from vodpress.ports.media import (
     Transcoder,
     VerifiedFile,
 )
-from vodpress.ports.storage import ObjectExists, ObjectFacts, ObjectMissing, ObjectStore
-from vodpress.ports.work import (
+from vodpress.ports.records import (
     AssetRecord,
-    Assets,
     DeadLetterRecord,
-    DeadLetters,
-    Jobs,
     LiveJobs,
     ManifestRecord,
-    Manifests,
     NewAsset,
     NewRendition,
     PlanRecord,
-    Plans,
     RenditionRecord,
     SliceRecord,
     StoredOutput,
+)
+from vodpress.ports.storage import ObjectExists, ObjectFacts, ObjectMissing, ObjectStore
+from vodpress.ports.work import (
+    Assets,
+    DeadLetters,
+    Jobs,
+    Manifests,
+    Plans,
     Transaction,
     UnitOfWork,
 )

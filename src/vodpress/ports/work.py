@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vodpress.domain.asset import AssetState
@@ -14,159 +13,19 @@ from vodpress.domain.job import Claim, JobRequest
 from vodpress.domain.media import Probe
 from vodpress.domain.plan import Plan
 from vodpress.domain.progress import AssetProgress
-from vodpress.domain.rendition import PlanState, RenditionState, SliceState
-
-
-@dataclass(frozen=True, slots=True)
-class NewAsset:
-    """An asset whose source is whole: what an upload leaves behind."""
-
-    id: str
-    tenant: str
-    title: str
-    passthrough: str
-    source_sha256: str
-    source_bytes: int
-    source_key: str
-
-
-@dataclass(frozen=True, slots=True)
-class AssetRecord:
-    """A row of `assets`. Times are ISO 8601, UTC."""
-
-    id: str
-    tenant: str
-    state: AssetState
-    title: str
-    passthrough: str
-    source_sha256: str | None
-    source_bytes: int | None
-    source_key: str | None
-    probe: Probe | None
-    reason_code: str | None
-    reason_message: str | None
-    live_version: int | None
-    created_at: str
-    ready_at: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class NewRendition:
-    """A rendition to make. `weight` is pixels × frames; `rung_hash` covers all its bytes depend on but the source."""
-
-    name: str
-    kind: str
-    required: bool
-    rung_hash: str
-    slices: int
-    weight: float
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRecord:
-    """A row of `plans` with its asset's source. `images` is what thumbnails left: paths and checksums, or `None`."""
-
-    id: int
-    asset_id: str
-    tenant: str
-    plan_hash: str
-    ladder_name: str
-    plan: Plan
-    state: PlanState
-    renditions_open: int
-    images_state: str
-    images: Mapping[str, Any] | None
-    prefix: str
-    source_key: str
-    source_sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class RenditionRecord:
-    """A row of `renditions`."""
-
-    id: int
-    plan_id: int
-    name: str
-    kind: str
-    required: bool
-    state: RenditionState
-    slices_open: int
-    key: str | None
-    sha256: str | None
-    frames: int | None
-    reason_code: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SliceRecord:
-    """A row of `slices`."""
-
-    rendition_id: int
-    index: int
-    state: SliceState
-    attempt: int
-    lease: str | None
-    key: str | None
-    sha256: str | None
-    frames: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredOutput:
-    """An object that was verified and stored, to be recorded."""
-
-    key: str
-    bytes: int
-    sha256: str
-    frames: int
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestRecord:
-    """A published version of an asset."""
-
-    asset_id: str
-    version: int
-    plan_hash: str
-    prefix: str
-    document: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetterRecord:
-    """Work that waits for a person's decision."""
-
-    id: int
-    asset_id: str
-    job_kind: str
-    job_args: Mapping[str, Any]
-    kind: str
-    code: str
-    message: str
-    detail: str
-    attempts: int
-    created_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class LiveJobs:
-    """The jobs of an asset that are not settled, counted: running, waiting for a worker, waiting for their time.
-
-    The last failure is that of the newest attempt that failed, of jobs that are still live.
-    """
-
-    running: int
-    waiting: int
-    delayed: int
-    last_failure_kind: str | None
-    last_failure_code: str | None
-    last_failure_message: str | None
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.running + self.waiting + self.delayed
+from vodpress.domain.rendition import PlanState
+from vodpress.ports.records import (
+    AssetRecord,
+    DeadLetterRecord,
+    LiveJobs,
+    ManifestRecord,
+    NewAsset,
+    NewRendition,
+    PlanRecord,
+    RenditionRecord,
+    SliceRecord,
+    StoredOutput,
+)
 
 
 class Assets(Protocol):
@@ -200,7 +59,7 @@ class Assets(Protocol):
         ...
 
     async def set_live_version(self, asset_id: str, version: int) -> None:
-        """Make another version of a ready asset the live one."""
+        """Make a newer version of a ready asset the live one; an older one changes nothing."""
         ...
 
     async def list(self, *, limit: int) -> Sequence[AssetRecord]:
@@ -288,7 +147,7 @@ class Plans(Protocol):
         ...
 
     async def reopen(self, plan_id: int) -> None:
-        """Take failed renditions and the plan back to `encoding`; what was recorded is kept."""
+        """Take failed renditions and the plan back to the work at which they failed; what was recorded is kept."""
         ...
 
     async def reusable(self, *, tenant: str, source_sha256: str, rung_hash: str) -> StoredOutput | None:

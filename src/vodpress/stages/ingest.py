@@ -185,6 +185,10 @@ async def missing_jobs(transaction: Transaction, record: PlanRecord) -> Sequence
     jobs += [encode.request(record, kind=kind, index=index) for kind, index in sorted(open_slices)]
     if record.renditions_open == 0 and record.state is not PlanState.PUBLISHED:
         await package.enqueue(transaction, record)
-    if record.images_state == "pending":
+    if record.images_state != "completed":
         jobs.append(thumbnails.request(record))
+    elif record.state is PlanState.PUBLISHED:
+        published = await transaction.manifests.of_plan(record.id)
+        if published is not None and not published.document["images"]:
+            await package.enqueue(transaction, record)
     return jobs

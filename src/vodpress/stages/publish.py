@@ -7,6 +7,7 @@ from typing import Any
 
 from vodpress.domain.asset import AssetState
 from vodpress.domain.events import Event, EventType
+from vodpress.domain.failure import Failure
 from vodpress.domain.rendition import PlanState
 from vodpress.ports import PlanRecord, Transaction
 
@@ -18,7 +19,11 @@ async def publish(
     await transaction.manifests.add(
         asset_id=plan.asset_id, version=version, plan_id=plan.id, prefix=prefix, sha256=sha256, document=document
     )
-    await transaction.plans.move(plan.id, PlanState.PUBLISHED)
+    if plan.state is not PlanState.PUBLISHED and not await transaction.plans.move(plan.id, PlanState.PUBLISHED):
+        raise Failure(
+            "internal_error",
+            f"Plan {plan.plan_hash[:16]} of asset {plan.asset_id} was {plan.state} when it was published.",
+        )
     became_ready = await transaction.assets.move(plan.asset_id, AssetState.READY, live_version=version)
     if not became_ready:
         await transaction.assets.set_live_version(plan.asset_id, version)

@@ -29,7 +29,9 @@ WHERE id = %(id)s AND state = ANY (%(sources)s);
 UPDATE assets SET probe = %(probe)s, updated_at = now() WHERE id = %(id)s;
 
 -- name: set_live_version
-UPDATE assets SET live_version = %(version)s, updated_at = now() WHERE id = %(id)s AND state = 'ready';
+-- An older plan that finishes late does not take the place of a newer one.
+UPDATE assets SET live_version = %(version)s, updated_at = now()
+WHERE id = %(id)s AND state = 'ready' AND live_version < %(version)s;
 
 -- name: newest
 SELECT * FROM assets ORDER BY created_at DESC, id LIMIT %(limit)s;

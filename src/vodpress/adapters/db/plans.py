@@ -124,12 +124,11 @@ class PostgresPlans:
 
     async def start_stitching(self, rendition_id: int) -> bool:
         """See `ports.Plans.start_stitching`."""
-        target = RenditionState.STITCHING
         changed = await self._session.change(
             _RENDITIONS["start_stitching"],
             rendition_id=rendition_id,
-            target=target,
-            sources=list(RENDITION.sources(target)),
+            target=RenditionState.STITCHING,
+            sources=[RenditionState.ENCODING],  # from `failed` by `reopen` only
         )
         return changed == 1
 
@@ -167,11 +166,10 @@ class PostgresPlans:
 
     async def reopen(self, plan_id: int) -> None:
         """See `ports.Plans.reopen`."""
-        target = RenditionState.ENCODING
-        await self._session.change(
-            _RENDITIONS["reopen"], plan_id=plan_id, target=target, sources=list(RENDITION.sources(target))
-        )
-        await self.move(plan_id, PlanState.ENCODING)
+        await self._session.change(_RENDITIONS["reopen"], plan_id=plan_id)
+        record = await self.get(plan_id)
+        if record is not None:
+            await self.move(plan_id, PlanState.ENCODING if record.renditions_open else PlanState.PACKAGING)
 
     async def reusable(self, *, tenant: str, source_sha256: str, rung_hash: str) -> StoredOutput | None:
         """See `ports.Plans.reusable`."""

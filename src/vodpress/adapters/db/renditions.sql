@@ -51,8 +51,10 @@ SET state = %(target)s, reason_code = %(reason_code)s, reason_message = %(reason
 WHERE id = %(rendition_id)s AND state = ANY (%(sources)s);
 
 -- name: reopen
-UPDATE renditions SET state = %(target)s, reason_code = NULL, reason_message = NULL
-WHERE plan_id = %(plan_id)s AND state = ANY (%(sources)s) AND state = 'failed';
+-- Back to where it failed: one whose slices are all recorded only has to be stitched.
+UPDATE renditions
+SET state = CASE slices_open WHEN 0 THEN 'stitching' ELSE 'encoding' END, reason_code = NULL, reason_message = NULL
+WHERE plan_id = %(plan_id)s AND state = 'failed';
 
 -- name: reusable
 SELECT renditions.key, renditions.bytes, renditions.sha256, renditions.frames

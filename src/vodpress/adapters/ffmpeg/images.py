@@ -24,8 +24,9 @@ _POSTER_SHORT_SIDE = 720
 _POSTER_AT = Fraction(1, 10)  # past fades and title cards, in most videos
 _WANTED_TILES = 100
 _SHORTEST_INTERVAL_SECONDS = Fraction(2)
-# Only keyframes are decoded where they are no farther apart than this; every frame, at many times the cost, else.
-_LONGEST_KEYFRAME_INTERVAL_SECONDS = Fraction(5)
+# Only keyframes are decoded where they are no farther apart than this (x264 puts 250 frames between them by default);
+# else every frame that others are made from, at many times the cost.
+_LONGEST_KEYFRAME_INTERVAL_SECONDS = Fraction(12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def command(plan: Plan, layout: Layout, source: str, folder: str) -> list[str]:
     picture = plan.picture
     begin = picture.start_ticks * picture.tick_seconds
     opened = [*DEMUXER, *DECODER, "-i", address(source)]
-    only_keyframes = ["-skip_frame", "nokey"] if layout.keyframes_only else []
+    skipped = ["-skip_frame", "nokey" if layout.keyframes_only else "noref", "-skip_loop_filter", "all"]
     tone = f",{TONE_MAP}" if picture.tone_map else ""
     # Tile n shows the frame on screen at n × interval. The last frame is held: rounding may leave it a tile short.
     tiles = (
@@ -81,7 +82,7 @@ def command(plan: Plan, layout: Layout, source: str, folder: str) -> list[str]:
     output = ["-fps_mode", "passthrough", "-c:v", "mjpeg", "-q:v", "4", "-flags:v", "+bitexact", "-fflags", "+bitexact"]
     return [
         "-nostdin", "-v", "error", "-progress", "pipe:1", "-stats_period", "0.5", *ALLOCATION, "-copyts",
-        "-threads", "1", *only_keyframes, *opened,
+        "-threads", "1", *skipped, *opened,
         "-threads", "1", "-seek_timestamp", "1", "-ss", decimal(begin + layout.duration_seconds * _POSTER_AT), *opened,
         "-filter_complex", f"{tiles};{poster}",
         "-map", "[tiles]", *output, "-start_number", "0",

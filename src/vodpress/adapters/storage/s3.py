@@ -26,6 +26,7 @@ _PART_BYTES = 8 * 1024 * 1024
 _MOST_PARTS = 9_000  # S3 allows 10,000
 _STREAM_PART_BYTES = 16 * 1024 * 1024  # a stream's length is unknown: 16 MiB parts allow for 150 GB
 _IN_FLIGHT_BYTES = 32 * 1024 * 1024  # of one upload: the parts under way, but for the one that is being read
+_READ_BYTES = 1024 * 1024
 _PAGE = 1_000
 
 
@@ -214,7 +215,7 @@ class S3ObjectStore:
 
     def _read(self, operation: str, key: str) -> Iterator[bytes]:
         with s3_reported(operation, key, reads=True):
-            blocks = iter(self._bulk.get(key).stream(min_chunk_size=_PART_BYTES))
+            blocks = iter(self._bulk.get(key).stream(min_chunk_size=_READ_BYTES))
             while (block := next(blocks, None)) is not None:
                 yield block
 
