@@ -12,7 +12,12 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
 @pytest.mark.parametrize(
-    ("module", "page"), [("vodpress.domain.diagrams", "states.md"), ("vodpress.settings", "settings.md")]
+    ("module", "page"),
+    [
+        ("vodpress.domain.diagrams", "states.md"),
+        ("vodpress.domain.failure_table", "failures.md"),
+        ("vodpress.settings", "settings.md"),
+    ],
 )
 def test_a_generated_page_is_up_to_date(module: str, page: str) -> None:
     made = subprocess.run([sys.executable, "-m", module], capture_output=True, text=True, timeout=60, check=True)

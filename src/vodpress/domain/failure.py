@@ -147,6 +147,30 @@ _CATALOGUE = (
 CODES: dict[str, FailureCode] = {entry.code: entry for entry in _CATALOGUE}
 
 
+REQUEST_CODES: dict[str, str] = {
+    "file_not_found": "There is no such file.",
+    "file_is_directory": "A folder was named where a file is needed.",
+    "file_not_regular": "What was named is a device, a pipe or a socket.",
+    "file_unreadable": "The file may not be read.",
+    "output_unwritable": "The output folder cannot be made or written.",
+    "unknown_ladder": "There is no ladder of that name, or no such ladder file.",
+    "invalid_ladder": "The ladder has a fault; a misspelt key is answered with the nearest real one.",
+    "invalid_settings": "A setting has a fault; a misspelt name is answered with the nearest real one.",
+    "invalid_storage_url": "The storage's address is none that can be used.",
+    "invalid_key": "An object key holds something that not every storage can keep.",
+    "object_too_large": "An object that must not replace another is larger than one request may be.",
+    "no_embedded_database": "The embedded database cannot run here; set VODPRESS_DATABASE_URL.",
+    "database_owner": "The embedded database of this home belongs to another account.",
+    "database_version": "The embedded database of this home was made by another release of PostgreSQL.",
+    "home_path_too_long": "The home's path is too long for the database's socket.",
+    "home_unusable": "The home cannot be made or used as a folder.",
+    "socket_folder_unsafe": "The folder of the database's socket may be changed by others.",
+    "unknown_asset": "There is no such asset.",
+    "ambiguous_asset": "Several assets begin with the id that was given.",
+}
+"""Codes of `InvalidRequest`, all with exit status 2."""
+
+
 class VodpressError(Exception):
     """Root of every error that vodpress raises on purpose."""
 
@@ -160,6 +184,8 @@ class InvalidRequest(VodpressError):
     exit_code = ExitCode.USAGE
 
     def __init__(self, code: str, message: str) -> None:
+        if code not in REQUEST_CODES:
+            raise KeyError(f"{code} is not in the catalogue of request codes")
         super().__init__(message)
         self.code = code
         self.message = message
