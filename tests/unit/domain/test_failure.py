@@ -101,6 +101,6 @@ def test_an_unknown_code_is_a_defect() -> None:
 
 
 def test_all_errors_have_one_root() -> None:
-    for error in (Failure("disk_full"), InvalidRequest("code", "message"), LeaseLost("gone")):
+    for error in (Failure("disk_full"), InvalidRequest("unknown_ladder", "message"), LeaseLost("gone")):
         assert isinstance(error, VodpressError)
-    assert InvalidRequest("code", "message").exit_code == 2
+    assert InvalidRequest("unknown_ladder", "message").exit_code == 2
