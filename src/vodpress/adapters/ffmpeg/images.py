@@ -21,7 +21,7 @@ _COLUMNS = 5
 _TILES = _COLUMNS * _COLUMNS
 _TILE_LONG_SIDE = 160
 _POSTER_SHORT_SIDE = 720
-_POSTER_AT = Fraction(1, 10)  # past fades and title cards, in most videos
+_POSTER_AT = 10  # a tenth in: past fades and title cards, in most videos
 _WANTED_TILES = 100
 _SHORTEST_INTERVAL_SECONDS = Fraction(2)
 # Only keyframes are decoded where they are no farther apart than this (x264 puts 250 frames between them by default);
@@ -68,13 +68,12 @@ def lay_out(plan: Plan, *, width: int, height: int) -> Layout:
 def command(plan: Plan, layout: Layout, source: str, folder: str) -> list[str]:
     """FFmpeg's arguments: the source twice, read through for the tiles and at one place for the poster."""
     picture = plan.picture
-    begin = picture.start_ticks * picture.tick_seconds
     opened = [*DEMUXER, *DECODER, "-i", address(source)]
     skipped = ["-skip_frame", "nokey" if layout.keyframes_only else "noref", "-skip_loop_filter", "all"]
     tone = f",{TONE_MAP}" if picture.tone_map else ""
     # Tile n shows the frame on screen at n × interval. The last frame is held: rounding may leave it a tile short.
     tiles = (
-        f"[0:{picture.stream_index}]setpts=PTS-({picture.start_ticks}),fps={1 / layout.interval_seconds}:start_time=0,"
+        f"[0:{picture.stream_index}]setpts=PTS-({picture.start_ticks}),fps={1 / layout.interval_seconds}:start_time=0:eof_action=pass,"
         f"tpad=stop=-1:stop_mode=clone,trim=end_pts={layout.tiles}{tone},{_jpeg(layout.tile)},"
         f"tile={_COLUMNS}x{_COLUMNS}[tiles]"
     )
@@ -83,13 +82,22 @@ def command(plan: Plan, layout: Layout, source: str, folder: str) -> list[str]:
     return [
         "-nostdin", "-v", "error", "-progress", "pipe:1", "-stats_period", "0.5", *ALLOCATION, "-copyts",
         "-threads", "1", *skipped, *opened,
-        "-threads", "1", "-seek_timestamp", "1", "-ss", decimal(begin + layout.duration_seconds * _POSTER_AT), *opened,
+        "-threads", "1", *_poster_seek(plan), *opened,
         "-filter_complex", f"{tiles};{poster}",
         "-map", "[tiles]", *output, "-start_number", "0",
         "-f", "image2", "-y", address(f"{folder}/{STORYBOARD_FOLDER}/%03d.jpg"),
         "-map", "[poster]", *output, "-frames:v", "1", "-update", "1",
         "-f", "image2", "-y", address(f"{folder}/{POSTER}"),
     ]  # fmt: skip
+
+
+def _poster_seek(plan: Plan) -> list[str]:
+    """To half a frame before the frame that is wanted, for what lies before the seek is dropped."""
+    wanted = plan.frames // _POSTER_AT
+    if wanted == 0:
+        return []
+    begin = plan.picture.start_ticks * plan.picture.tick_seconds
+    return ["-seek_timestamp", "1", "-ss", decimal(begin + (wanted - Fraction(1, 2)) / plan.frame_rate)]
 
 
 def collect(layout: Layout, folder: Path) -> ImageSet:
