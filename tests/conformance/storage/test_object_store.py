@@ -303,3 +303,21 @@ async def test_readers_see_whole_objects_while_a_writer_replaces_them(store: Obj
 
     _, *seen = await asyncio.gather(write(), read(), read())
     assert all(seen)
+
+
+async def test_neighbours_come_and_go(store: ObjectStore) -> None:
+    """Many writers whose objects share a prefix that is empty now and then: none stumbles over another's clean-up."""
+
+    async def pass_through(number: int) -> None:
+        for turn in range(20):
+            await store.put_bytes(f"incoming/{number}-{turn}", b"x")
+            await store.move(f"incoming/{number}-{turn}", f"kept/{number}/{turn}/source")
+            await store.delete([f"incoming/{number}-{turn}"])
+            assert await store.get_bytes(f"kept/{number}/{turn}/source") == b"x"
+            await store.delete([f"kept/{number}/{turn}/source"])
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(8):
+            group.create_task(pass_through(number))
+    assert [facts.key async for facts in store.list("incoming/")] == []
+    assert [facts.key async for facts in store.list("kept/")] == []

@@ -73,7 +73,8 @@ def command(plan: Plan, layout: Layout, source: str, folder: str) -> list[str]:
     tone = f",{TONE_MAP}" if picture.tone_map else ""
     # Tile n shows the frame on screen at n × interval. The last frame is held: rounding may leave it a tile short.
     tiles = (
-        f"[0:{picture.stream_index}]setpts=PTS-({picture.start_ticks}),fps={1 / layout.interval_seconds}:start_time=0:eof_action=pass,"
+        f"[0:{picture.stream_index}]setpts=PTS-({picture.start_ticks}),"
+        f"fps={1 / layout.interval_seconds}:start_time=0:eof_action=pass,"
         f"tpad=stop=-1:stop_mode=clone,trim=end_pts={layout.tiles}{tone},{_jpeg(layout.tile)},"
         f"tile={_COLUMNS}x{_COLUMNS}[tiles]"
     )

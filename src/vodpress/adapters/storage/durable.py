@@ -48,17 +48,23 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def sync_names(folder: Path) -> None:
+    """`sync_folder` for one that another caller may have emptied and removed: then nothing is left to keep."""
+    with suppress(FileNotFoundError):
+        sync_folder(folder)
+
+
 def place(step: Callable[[], object], target: Path, *, root: Path) -> None:
     """Run `step`, which gives a synced file the name `target`, in a folder that is made below `root` where missing."""
     for left in reversed(range(_PLACE_TRIES)):
         try:
             _make_folder(target.parent, root)
             step()
-            sync_folder(target.parent)
         except FileNotFoundError:
             if not left:
                 raise
         else:
+            sync_names(target.parent)
             return
 
 

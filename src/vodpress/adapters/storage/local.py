@@ -12,7 +12,7 @@ from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from vodpress.adapters.storage.durable import copy_contents, place, prune, sync_folder, write_all
+from vodpress.adapters.storage.durable import copy_contents, place, prune, sync_names, write_all
 from vodpress.adapters.storage.failures import check_size, disk_failure
 from vodpress.adapters.storage.key_rules import PARTIAL, check_key, check_prefix
 from vodpress.adapters.storage.threads import Stop, in_blocks, run
@@ -143,7 +143,7 @@ class LocalObjectStore:
                     old.unlink()  # one is a copy of the other, and rename() does nothing between two links of a file
                 else:
                     place(partial(old.replace, new), new, root=self._root)
-                sync_folder(old.parent)
+                sync_names(old.parent)
                 prune(old.parent, root=self._root)
 
         await run(work)
