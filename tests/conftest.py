@@ -60,7 +60,7 @@ def require() -> Require:
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A folder for `VODPRESS_HOME` with a short path. At the end, everyone must have left its database."""
-    with _home() as folder:
+    with temporary_home() as folder:
         yield folder
 
 
@@ -68,7 +68,7 @@ def home() -> Iterator[Path]:
 def database_server() -> Iterator[str]:
     """Conninfo of this worker process's server, database `postgres`. Stopped by its keeper even if we are killed."""
     _sweep()
-    with _home() as folder, EmbeddedPostgres(folder, QUICK) as conninfo:
+    with temporary_home() as folder, EmbeddedPostgres(folder, QUICK) as conninfo:
         yield make_conninfo(conninfo, dbname="postgres")
 
 
@@ -115,7 +115,8 @@ def _database(server: str, *, template: str) -> Iterator[str]:
 
 
 @contextmanager
-def _home() -> Iterator[Path]:
+def temporary_home() -> Iterator[Path]:
+    """A folder for `VODPRESS_HOME` with a short path, for fixtures of any scope; removed when its database has stopped."""
     # Not under pytest's own folders: when root runs the tests, the database's account must be able to pass the parents,
     # and every pytest session that starts makes those private again.
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
