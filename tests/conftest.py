@@ -116,7 +116,7 @@ def _database(server: str, *, template: str) -> Iterator[str]:
 
 @contextmanager
 def temporary_home() -> Iterator[Path]:
-    """A folder for `VODPRESS_HOME` with a short path, for fixtures of any scope; removed when its database has stopped."""
+    """A folder for `VODPRESS_HOME` with a short path, for any scope; removed when its database has stopped."""
     # Not under pytest's own folders: when root runs the tests, the database's account must be able to pass the parents,
     # and every pytest session that starts makes those private again.
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
