@@ -79,9 +79,10 @@ def build(
         created_at: ISO 8601, UTC.
 
     Raises:
-        ValueError: a file is listed twice, or by a path that leads out of the version's folder.
+        ValueError: a file is listed twice, or by a path that leads out of the version's folder; or players are sent to
+            a file that is not listed.
     """
-    document = {
+    document: dict[str, Any] = {
         "schema": SCHEMA,
         "asset": asset,
         "version": version,
@@ -123,7 +124,10 @@ def build(
         "playback": {"hls": playback.hls, "dash": playback.dash, "files": _files(playback.files)},
         "created_at": created_at,
     }
-    _require_sound([path for path, _ in files_of(document)])
+    _require_plain([path for path, _ in files_of(document)])
+    _require_listed(document["playback"], "hls", "dash")
+    if images:
+        _require_listed(document["images"], "poster", "storyboard")
     return document
 
 
@@ -164,10 +168,17 @@ def _seconds(value: Fraction) -> float:
     return round(float(value), 6)
 
 
-def _require_sound(paths: Sequence[str]) -> None:
+def _require_plain(paths: Sequence[str]) -> None:
     for path in paths:
         pure = PurePosixPath(path)
-        if pure.is_absolute() or ".." in pure.parts or str(pure) != path:
-            raise ValueError(f"{path} is no plain relative path")
+        if pure.is_absolute() or not pure.parts or ".." in pure.parts or str(pure) != path or not path.isprintable():
+            raise ValueError(f"{path!r} is no plain relative path")
     if len(set(paths)) != len(paths):
         raise ValueError(f"listed twice: {sorted({path for path in paths if paths.count(path) > 1})}")
+
+
+def _require_listed(group: Mapping[str, Any], *keys: str) -> None:
+    listed = {file["path"] for file in group["files"]}
+    for key in keys:
+        if group[key] not in listed:
+            raise ValueError(f"{key} is {group[key]!r}, which is not among its files")

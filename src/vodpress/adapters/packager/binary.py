@@ -42,7 +42,7 @@ async def find_packager(override: Path | None) -> PackagerBinary:
         lines.append(line)
 
     ended = await run_tool([path, "--version"], tool="packager", on_line=keep, ceiling_seconds=_VERSION_SECONDS)
-    named = re.search(rb"version (\S+)", b"\n".join(lines))
+    named = re.search(rb"packager\S* version (\S+)", b"\n".join(lines))
     if not ended.succeeded or named is None:
         raise Failure("tool_missing", f"{path} is no usable Shaka Packager.", detail=ended.describe())
     return PackagerBinary(path=path, version=named.group(1).decode(errors="replace"))

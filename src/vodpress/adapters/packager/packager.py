@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from fractions import Fraction
+from pathlib import Path, PurePosixPath
 
 from vodpress.adapters.packager import command
 from vodpress.adapters.packager.binary import PackagerBinary
+from vodpress.adapters.packager.playlists import MalformedPlaylist, Representation, read_manifest
+from vodpress.adapters.packager.rates import Rate, measure, state_in_manifest, state_in_master
 from vodpress.adapters.packager.verify import verify_package
 from vodpress.adapters.process import ToolExit, run_tool
 from vodpress.domain.failure import Failure
@@ -17,6 +20,7 @@ from vodpress.ports import PackageResult, TrackInput
 
 _SLOWEST_MEDIA_SPEED = 5.0  # it copies, so even a slow disk does a minute of media in seconds
 _START_SECONDS = 60.0
+_WRITE_FAILED = ("running out of disk space", "Fail to write to file")  # it does not pass on why
 
 
 class ShakaPackager:
@@ -49,7 +53,7 @@ class ShakaPackager:
         )
         if not ended.succeeded:
             raise _failure(ended)
-        await asyncio.to_thread(_arrange, folder)
+        await asyncio.to_thread(_arrange, tracks, folder)
         return await asyncio.to_thread(verify_package, tracks, plan, folder)
 
 
@@ -59,20 +63,37 @@ def _link_inputs(tracks: Sequence[TrackInput], folder: Path) -> None:
         (folder / command.input_path(track.name)).symlink_to(track.path.absolute())
 
 
-def _arrange(folder: Path) -> None:
-    """Remove the links, bring the master playlist to its place, and make both relative to where they lie."""
+def _arrange(tracks: Sequence[TrackInput], folder: Path) -> None:
+    """Remove the links, bring the master playlist to its place, and correct what it and the MPD say."""
     shutil.rmtree(folder / command.INPUTS)
+    master, manifest = folder / command.MASTER, folder / command.MANIFEST
     try:
-        (folder / command.MASTER).write_text(command.correct_master((folder / command.RAW_MASTER).read_text()))
-        (folder / command.RAW_MASTER).unlink()
-        manifest = folder / command.MANIFEST
         manifest.write_text(command.correct_manifest(manifest.read_text()))
-    except FileNotFoundError as error:
-        raise Failure("output_unverified", detail=f"the packager wrote no {error.filename}") from error
+        rates = {
+            entry.init: _measured(entry, folder) for entry in read_manifest(folder, command.MANIFEST).representations
+        }
+        manifest.write_text(state_in_manifest(manifest.read_text(), rates))
+        audio = sum((rates[command.init_path(track.name)] for track in tracks if track.audio), start=Rate(0, 0))
+        variants = {
+            PurePosixPath(command.playlist_path(track.name)).name: rates[command.init_path(track.name)]
+            for track in tracks
+        }
+        text = command.correct_master((folder / command.RAW_MASTER).read_text())
+        master.write_text(state_in_master(text, variants, audio))
+        (folder / command.RAW_MASTER).unlink()
+    except (OSError, MalformedPlaylist, KeyError) as error:
+        raise Failure("output_unverified", detail=f"{type(error).__name__}: {error}", subject="package") from error
+
+
+def _measured(entry: Representation, folder: Path) -> Rate:
+    return measure(
+        [(folder / segment).stat().st_size for segment in entry.segments],
+        [Fraction(length, entry.timescale) for _, length in entry.spans],
+    )
 
 
 def _failure(ended: ToolExit) -> Failure:
-    if "No space left on device" in ended.stderr_tail:
+    if any(words in ended.stderr_tail for words in _WRITE_FAILED):
         return Failure("disk_full", detail=ended.describe())
     if ended.kernel_killed_for_memory:
         return Failure("out_of_memory", detail=ended.describe())
