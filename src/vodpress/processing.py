@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,6 +79,7 @@ class Processing:
         self._wishes = wishes
         self._on_change = on_change
         self._runs: list[FileRun] = []
+        self._cpu_seconds: dict[str, float] = defaultdict(float)
         self._turns = asyncio.Semaphore(_FILES_AT_ONCE)
 
     async def run(self, files: Sequence[Path], stop: asyncio.Event) -> list[FileResult]:
@@ -100,25 +102,26 @@ class Processing:
             enough.set()
             await asyncio.gather(working, return_exceptions=True)
             stopped.cancel()
+        for run in self._runs:
+            run.cpu_seconds = self._cpu_seconds[run.asset_id or ""]
         own_cpu = time.process_time() / max(1, len(files))
         return [_result(run, outcome, own_cpu=own_cpu) for run, outcome in zip(self._runs, results, strict=True)]
 
     async def _execute(self, kind: str, claim: Claim, args: Mapping[str, Any]) -> None:
-        """Run a job, and note for the file that it belongs to what it took."""
-        run = next((run for run in self._runs if run.asset_id == args.get("asset_id")), None)
-        if run is None:
-            await self._platform.executor.run(kind, claim, args)
-            return
+        """Run a job, and count what it takes for its asset: work left from an earlier run may begin before its file."""
+        asset_id = str(args.get("asset_id"))
 
         def count(seconds: float) -> None:
-            run.cpu_seconds += seconds
+            self._cpu_seconds[asset_id] += seconds
 
         token = cpu_meter.set(count)
         try:
             await self._platform.executor.run(kind, claim, args)
         finally:
             cpu_meter.reset(token)
-            run.moved.set()
+            for run in self._runs:
+                if run.asset_id == asset_id:
+                    run.moved.set()
 
     async def _file(self, run: FileRun) -> Path | None:
         """Submit, follow and export one file. Returns the manifest's path, or `None` when none was made."""

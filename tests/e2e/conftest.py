@@ -30,7 +30,7 @@ RUN_SECONDS = 240
 
 LADDER = """
 name = "quick"
-preset = "ultrafast"
+preset = "superfast"
 rungs = [
   { name = "720p", short_side = 720, crf = 30, maxrate_kbps = 3000 },
   { name = "480p", short_side = 480, crf = 30, maxrate_kbps = 1500 },

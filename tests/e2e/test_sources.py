@@ -14,12 +14,12 @@ pytestmark = pytest.mark.xdist_group("e2e")
 
 LADDER = """
 name = "one"
-preset = "ultrafast"
+preset = "superfast"
 rungs = [{ name = "180p", short_side = 180, maxrate_kbps = 800 }]
 """
 PICTURE = ["-f", "lavfi", "-i", "testsrc2=s=320x180:r=25:d=3"]
 SOUND = ["-f", "lavfi", "-i", "sine=d=3"]
-H264 = ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"]
+H264 = ["-c:v", "libx264", "-preset", "superfast", "-pix_fmt", "yuv420p"]
 
 SOURCES: dict[str, list[str]] = {
     "without-sound.mp4": [*PICTURE, *H264, "-g", "25"],

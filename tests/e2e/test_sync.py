@@ -27,7 +27,7 @@ FFMPEG_SECONDS = 120
 # Slices of 4 s: every border lies between two moments, so that a slice out of place shows at the next one.
 LADDER = """
 name = "one"
-preset = "ultrafast"
+preset = "superfast"
 gop_seconds = 1
 segment_seconds = 2
 slice_seconds = 4

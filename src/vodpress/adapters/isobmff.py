@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -32,7 +32,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One coded picture or audio frame. Times in ticks of the track's timescale."""
+    """One coded picture or audio frame. Times in ticks of the track's timescale; `pts` is when it is shown."""
 
     dts: int
     pts: int
@@ -52,11 +52,16 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The one track of a file. `timescale` is ticks a second, `format` the sample entry, e.g. `avc1`."""
+    """The one track of a file. `timescale` is ticks a second, `format` the sample entry, e.g. `avc1`.
+
+    `edit_start` is the media time, in ticks, at which showing begins: not zero where the edit list hides the encoder's
+    priming, or makes up for pictures that are decoded before they are shown.
+    """
 
     timescale: int
     format: str
     defaults: Defaults
+    edit_start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ def read_fragments(path: Path, track: Track) -> Iterator[Fragment]:
         pending: Fragment | None = None
         for box in top_level(file):
             if box.type == "moof":
-                pending = _fragment(_content(file, box), track.defaults)
+                pending = _fragment(_content(file, box), track)
             elif box.type == "mdat" and pending is not None:
                 needed = sum(sample.bytes for sample in pending.samples)
                 if box.bytes - 8 < needed:
@@ -162,21 +167,40 @@ def _track(moov: bytes) -> Track:
         timescale = struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)[0]
         extends = _find(moov, "mvex", "trex")
         defaults = Defaults(*struct.unpack_from(">III", extends[0], 12)) if extends else Defaults()
-        return Track(timescale=timescale, format=description[12:16].decode("latin-1"), defaults=defaults)
+        if timescale == 0:
+            raise MalformedMp4("its timescale is zero")
+        return Track(
+            timescale=timescale,
+            format=description[12:16].decode("latin-1"),
+            defaults=defaults,
+            edit_start=_edit_start(_find(moov, "trak", "edts", "elst")),
+        )
     except (struct.error, IndexError) as error:
         raise MalformedMp4("a box of moov is too short") from error
 
 
-def _fragment(moof: bytes, defaults: Defaults) -> Fragment:
+def _edit_start(edit_lists: Sequence[bytes]) -> int:
+    """Where showing begins (ISO/IEC 14496-12, 8.6.6). Raises `MalformedMp4` for edits that do more than that."""
+    if not edit_lists:
+        return 0
+    edit_list = edit_lists[0]
+    entries: int = struct.unpack_from(">I", edit_list, 4)[0]
+    start: int = struct.unpack_from(">q" if edit_list[0] == 1 else ">i", edit_list, 16 if edit_list[0] == 1 else 12)[0]
+    if entries != 1 or start < 0:
+        raise MalformedMp4(f"an edit list of {entries} entries that starts at {start}")
+    return start
+
+
+def _fragment(moof: bytes, track: Track) -> Fragment:
     try:
         traf = _one(moof, "traf")
         time_box = _one(traf, "tfdt")
         decode_time = struct.unpack_from(">Q" if time_box[0] == 1 else ">I", time_box, 4)[0]
-        own = _header_defaults(_one(traf, "tfhd"), defaults)
+        own = _header_defaults(_one(traf, "tfhd"), track.defaults)
         samples: list[Sample] = []
         at = decode_time
         for run in _find(traf, "trun"):
-            for sample in _run(run, own, at):
+            for sample in _run(run, own, at, track.edit_start):
                 samples.append(sample)
                 at = sample.dts + sample.duration
     except (struct.error, IndexError) as error:
@@ -195,7 +219,7 @@ def _header_defaults(tfhd: bytes, defaults: Defaults) -> Defaults:
     return Defaults(*values)
 
 
-def _run(trun: bytes, defaults: Defaults, decode_time: int) -> Iterator[Sample]:
+def _run(trun: bytes, defaults: Defaults, decode_time: int, edit_start: int) -> Iterator[Sample]:
     version, flags = trun[0], int.from_bytes(trun[1:4], "big")
     count = struct.unpack_from(">I", trun, 4)[0]
     offset = 8 + (4 if flags & _TRUN_DATA_OFFSET else 0)
@@ -212,7 +236,7 @@ def _run(trun: bytes, defaults: Defaults, decode_time: int) -> Iterator[Sample]:
         duration = values.get(_TRUN_DURATION, defaults.duration)
         yield Sample(
             dts=decode_time,
-            pts=decode_time + values.get(_TRUN_COMPOSITION, 0),
+            pts=decode_time + values.get(_TRUN_COMPOSITION, 0) - edit_start,
             duration=duration,
             bytes=values.get(_TRUN_SIZE, defaults.bytes),
             sync=not own_flags & _SAMPLE_IS_NOT_SYNC,

@@ -78,6 +78,8 @@ class Ladder(_Strict):
         names = [rung.name for rung in self.rungs] + [self.audio.name]
         if len(set(names)) != len(names):
             raise ValueError("two rungs have the same name")
+        if any(name == "master" or name.endswith("-iframes") for name in names):
+            raise ValueError("a rung may not be called 'master' or '…-iframes'; playlists of a package are")
         if self.segment_seconds < self.gop_seconds:
             raise ValueError("segment_seconds is shorter than gop_seconds")
         if self.slice_seconds < self.segment_seconds:

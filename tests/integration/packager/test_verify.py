@@ -104,9 +104,10 @@ def test_two_segments_in_each_others_place(own_copy: Packaged, one: str, other: 
 
 
 def test_a_frame_less_in_a_segment(own_copy: Packaged) -> None:
-    frames = own_copy.plan.segment_frames
-    overwrite(own_copy.folder / SECOND, b"trun", 4, struct.pack(">I", frames - 1))
-    assert f"{SECOND}: expected {frames} frames from {frames}, found {frames - 1}" in refused(own_copy)
+    plan = own_copy.plan
+    second = plan.segment_frames + plan.gop_frames  # of the segment's fragments
+    overwrite(own_copy.folder / SECOND, b"trun", 4, struct.pack(">I", plan.gop_frames - 1))
+    assert f"{SECOND}: a fragment at {second * 512} where {(second - 1) * 512} follows" in refused(own_copy)
 
 
 def test_a_frame_less_at_the_end(own_copy: Packaged) -> None:
@@ -124,7 +125,7 @@ def test_an_audio_frame_less(own_copy: Packaged) -> None:
 
 def test_no_frame_at_all(own_copy: Packaged) -> None:
     overwrite(own_copy.folder / SECOND, b"trun", 4, struct.pack(">I", 0))
-    assert "where one with samples is needed" in refused(own_copy)
+    assert "a fragment without samples" in refused(own_copy)
 
 
 @pytest.mark.parametrize("path", [SECOND, "media/audio/2.m4s"])
@@ -132,7 +133,7 @@ def test_a_segment_at_another_time(own_copy: Packaged, path: str) -> None:
     file = own_copy.folder / path
     (at,) = struct.unpack_from(">I", file.read_bytes(), file.read_bytes().index(b"tfdt") + 8)
     overwrite(file, b"tfdt", 4, struct.pack(">I", at + 1))
-    assert f"{path}: expected decode time {at}, found {at + 1}" in refused(own_copy)
+    assert f"{path}: a fragment at" in refused(own_copy)
 
 
 def test_a_segment_without_a_keyframe_at_its_start(own_copy: Packaged) -> None:
@@ -142,7 +143,7 @@ def test_a_segment_without_a_keyframe_at_its_start(own_copy: Packaged) -> None:
     flags, first_flags = data[run + 1 : run + 4], run + 12 + 8  # behind the data offset: duration or size, size, flags
     assert flags == b"\x00\x0e\x01"  # data offset; per sample: size, flags, composition offset
     overwrite(file, b"trun", first_flags - run - 4, struct.pack(">I", 0x10000))
-    assert f"{SECOND}: expected a keyframe" in refused(own_copy)
+    assert f"{SECOND}: expected a fragment with a keyframe" in refused(own_copy)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +161,8 @@ def test_a_segment_without_a_keyframe_at_its_start(own_copy: Packaged) -> None:
         ("hls/360p.m3u8", 'URI="../media/360p/init.mp4"', "", "hls/360p.m3u8"),
         ("hls/360p-iframes.m3u8", "#EXT-X-BYTERANGE:(.)", r"#EXT-X-BYTERANGE:1\1", "keyframes"),
         ("hls/360p-iframes.m3u8", "@84", "@83", "keyframes"),
-        ("hls/360p-iframes.m3u8", "^../media/360p/2.m4s", "../media/360p/3.m4s", "segments once"),
-        ("hls/360p-iframes.m3u8", "#EXTINF:2.000", "#EXTINF:1.900", "durations"),
+        ("hls/360p-iframes.m3u8", "^../media/360p/2.m4s", "../media/360p/3.m4s", "in their segments"),
+        ("hls/360p-iframes.m3u8", "#EXTINF:2.000", "#EXTINF:1.900", "keyframe for"),
         ("hls/master.m3u8", "^240p.m3u8", "360p.m3u8", "the playlists"),
         ("hls/master.m3u8", 'URI="audio.m3u8"', 'URI="sound.m3u8"', "the playlists"),
         ("hls/master.m3u8", '^#EXT-X-I-FRAME-STREAM-INF.*"240p-iframes.m3u8"$', "", "the playlists"),

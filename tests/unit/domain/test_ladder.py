@@ -157,3 +157,9 @@ def test_unusual_steady_rates_are_kept(declared: Fraction) -> None:
     assume(all(abs(rate / declared - 1) > Fraction(1, 1000) for rate in [*COMMON, Fraction(120)]))
     rate = output_frame_rate(declared=declared, median_gap_seconds=Fraction(0), variable=False, cap=1001)
     assert rate == declared
+
+
+@pytest.mark.parametrize("name", ["master", "720p-iframes"])
+def test_a_rung_takes_no_name_of_a_playlist(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="may not be called"):
+        parse_ladder({"name": "mine", "rungs": [{"name": name, "short_side": 720, "maxrate_kbps": 3000}]}, origin="x")

@@ -14,8 +14,14 @@ SOURCE, OUTPUT = "SOURCE", "OUTPUT"
 
 _QUIET = ["-nostdin", "-v", "error", "-xerror", "-progress", "pipe:1", "-stats_period", "0.5"]
 
-# Fragments that start at keyframes and carry absolute times, so that slices of one rendition join by concatenation.
-_FRAGMENTED = "+empty_moov+default_base_moof+negative_cts_offsets+frag_discont+skip_trailer"
+# Fragments that carry absolute times, so that slices of one rendition join by concatenation. What pictures are decoded
+# ahead of being shown is made up for by an edit list; readers based on FFmpeg would show them late without one.
+_FRAGMENTED = [
+    "-use_editlist",
+    "1",
+    "-movflags",
+    "+frag_keyframe+delay_moov+default_base_moof+frag_discont+skip_trailer",
+]
 
 _AUDIO_FRAGMENT_MICROSECONDS = 2_000_000
 _SMALLEST_TIMESCALE = 10_000
@@ -81,7 +87,7 @@ def slice_command(
             "-fflags", "+bitexact",
             "-map_metadata", "-1",
             "-video_track_timescale", str(timescale),
-            "-movflags", f"{_FRAGMENTED}+frag_keyframe",
+            *_FRAGMENTED,
             "-f", "mp4",
             "-y", address(outputs[rung.name]),
         ]  # fmt: skip
@@ -108,7 +114,7 @@ def audio_command(plan: Plan, audio: AudioPlan, source: str, output: str) -> lis
         *AUDIO[audio.codec].arguments(audio),
         "-fflags", "+bitexact",
         "-map_metadata", "-1",
-        "-movflags", f"{_FRAGMENTED}+frag_keyframe",
+        *_FRAGMENTED,
         "-frag_duration", str(_AUDIO_FRAGMENT_MICROSECONDS),
         "-f", "mp4",
         "-y", address(output),

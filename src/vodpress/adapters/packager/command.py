@@ -67,7 +67,7 @@ def arguments(tracks: Sequence[TrackInput], plan: Plan) -> list[str]:
     return [
         *(_stream(track) for track in tracks),
         "--segment_duration", duration,
-        "--fragment_duration", duration,
+        "--fragment_duration", _rounded_down(plan.gop_frames / plan.frame_rate),
         "--hls_master_playlist_output", RAW_MASTER,
         "--hls_playlist_type", "VOD",
         "--hls_base_url", _UP,

@@ -1,11 +1,8 @@
-"""Reads one media segment at a time: what it holds, when that is shown, and where its keyframe lies."""
+"""Reads one media segment at a time: what it holds, when that is shown, and where its keyframes lie."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 
 from vodpress.adapters.isobmff import MalformedMp4, Track, read_fragments, read_track, top_level
@@ -14,14 +11,12 @@ _BOX_HEADER_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """What an initialisation segment says. `shift` in ticks is taken from media time to get the time of showing.
+class Keyframe:
+    """The sample that a fragment begins with: when it is shown, and the bytes of the file that end with it."""
 
-    It is not zero where the edit list hides the encoder's priming, or makes up for reordered pictures.
-    """
-
-    track: Track
-    shift: int
+    time: int
+    offset: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +27,8 @@ class Segment:
         decode_start, decode_end: decode time of the first sample, and of what follows the last.
         start, end: when it is shown.
         times: when each sample is shown, in that order.
-        starts_with_keyframe: whether the first sample can be decoded alone.
-        keyframe_range: offset and length in bytes of the part that ends with the first sample.
+        keyframes: the first sample of each fragment.
+        starts_with_keyframe: whether the first sample of each fragment can be decoded alone.
     """
 
     bytes: int
@@ -42,61 +37,51 @@ class Segment:
     start: int
     end: int
     times: tuple[int, ...]
+    keyframes: tuple[Keyframe, ...]
     starts_with_keyframe: bool
-    keyframe_range: tuple[int, int]
 
 
-def read_header(folder: Path, path: str) -> Header:
-    """Raises `MalformedMp4`."""
+def read_header(folder: Path, path: str) -> Track:
+    """The track that an initialisation segment describes. Raises `MalformedMp4`."""
     try:
-        track = read_track(folder / path)
-        if track.timescale == 0:
-            raise MalformedMp4("its timescale is zero")
-        return Header(track=track, shift=_edit_list_start((folder / path).read_bytes()))
+        return read_track(folder / path)
     except (MalformedMp4, OSError) as error:
         raise MalformedMp4(f"{path}: {error}") from error
 
 
-def read_segment(folder: Path, path: str, header: Header) -> Segment:
-    """Read a segment of one fragment. Raises `MalformedMp4`, also when a sample's bytes are not all there."""
+def read_segment(folder: Path, path: str, header: Track) -> Segment:
+    """Read a segment. Raises `MalformedMp4`, also when a sample's bytes are not all there."""
     try:
         with (folder / path).open("rb") as file:
             boxes = [box for box in top_level(file) if box.type == "moof"]
-        fragments = list(read_fragments(folder / path, header.track))
-        if len(boxes) != 1 or len(fragments) != 1 or not fragments[0].samples:
-            raise MalformedMp4(f"{len(fragments)} fragments where one with samples is needed")
+        fragments = list(read_fragments(folder / path, header))
     except (MalformedMp4, OSError) as error:
         raise MalformedMp4(f"{path}: {error}") from error
-    samples = fragments[0].samples
-    times = tuple(sorted(sample.pts - header.shift for sample in samples))
+    if not fragments or len(boxes) != len(fragments):
+        raise MalformedMp4(f"{path}: {len(fragments)} whole fragments where {len(boxes)} are begun")
+    if not all(fragment.samples for fragment in fragments):
+        raise MalformedMp4(f"{path}: a fragment without samples")
+    decode_time = fragments[0].decode_time
+    for fragment in fragments:
+        if fragment.decode_time != decode_time:
+            raise MalformedMp4(f"{path}: a fragment at {fragment.decode_time} where {decode_time} follows")
+        decode_time = fragment.samples[-1].dts + fragment.samples[-1].duration
+    samples = [sample for fragment in fragments for sample in fragment.samples]
+    times = tuple(sorted(sample.pts for sample in samples))
     return Segment(
         bytes=(folder / path).stat().st_size,
         decode_start=fragments[0].decode_time,
-        decode_end=samples[-1].dts + samples[-1].duration,
+        decode_end=decode_time,
         start=max(0, times[0]),  # an edit list hides what lies before 0
-        end=max(sample.pts + sample.duration for sample in samples) - header.shift,
+        end=max(sample.pts + sample.duration for sample in samples),
         times=times,
-        starts_with_keyframe=samples[0].sync,
-        keyframe_range=(boxes[0].offset, boxes[0].bytes + _BOX_HEADER_BYTES + samples[0].bytes),
+        keyframes=tuple(
+            Keyframe(
+                time=fragment.samples[0].pts,
+                offset=box.offset,
+                length=box.bytes + _BOX_HEADER_BYTES + fragment.samples[0].bytes,
+            )
+            for box, fragment in zip(boxes, fragments, strict=True)
+        ),
+        starts_with_keyframe=all(fragment.samples[0].sync for fragment in fragments),
     )
-
-
-def _edit_list_start(data: bytes) -> int:
-    """The media time at which showing begins (ISO/IEC 14496-12, 8.6.6)."""
-    for name in ("moov", "trak", "edts", "elst"):
-        data = next((content for kind, content in _boxes(data) if kind == name), b"")
-    if not data:
-        return 0
-    try:
-        entries: int = struct.unpack_from(">I", data, 4)[0]
-        start: int = struct.unpack_from(">q", data, 16)[0] if data[0] == 1 else struct.unpack_from(">i", data, 12)[0]
-    except struct.error as error:
-        raise MalformedMp4("its edit list is too short") from error
-    if entries != 1 or start < 0:
-        raise MalformedMp4(f"an edit list of {entries} entries that starts at {start}")
-    return start
-
-
-def _boxes(data: bytes) -> Iterator[tuple[str, bytes]]:
-    for box in top_level(BytesIO(data)):
-        yield box.type, data[box.offset + _BOX_HEADER_BYTES : box.offset + box.bytes]

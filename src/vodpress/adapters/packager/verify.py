@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from vodpress.adapters.isobmff import MalformedMp4
+from vodpress.adapters.isobmff import MalformedMp4, Track
 from vodpress.adapters.packager import command
 from vodpress.adapters.packager.playlists import (
     MalformedPlaylist,
@@ -18,7 +18,7 @@ from vodpress.adapters.packager.playlists import (
     read_media_playlist,
 )
 from vodpress.adapters.packager.rates import Rate, measure
-from vodpress.adapters.packager.segments import Header, Segment, read_header, read_segment
+from vodpress.adapters.packager.segments import Keyframe, Segment, read_header, read_segment
 from vodpress.domain.failure import Failure
 from vodpress.domain.plan import Plan
 from vodpress.ports import PackagedTrack, PackageResult, TrackInput
@@ -61,7 +61,7 @@ class _Span:
     bytes: int
     seconds: Fraction
     end: int
-    keyframe_range: tuple[int, int]
+    keyframes: tuple[Keyframe, ...]
 
 
 def _verify_track(
@@ -76,11 +76,11 @@ def _verify_track(
         raise _wrong(path, "the segments that the MPD names", f"{len(playlist.segments)} others")
     header = read_header(folder, playlist.init)
     spans = _verify_segments(track, plan, folder, playlist, representation, header)
-    length = Fraction(spans[-1].end, header.track.timescale)
+    length = Fraction(spans[-1].end, header.timescale)
     _require_length(track.name, length, plan)
     files = [path, playlist.init, *playlist.segments]
     if track.rung is not None:
-        files.append(_verify_keyframe_playlist(track.name, folder, playlist, spans))
+        files.append(_verify_keyframe_playlist(track.name, folder, playlist, spans, header, plan))
     rate = _verify_rate(path, spans, representation)
     return PackagedTrack(
         name=track.name,
@@ -98,11 +98,11 @@ def _verify_segments(
     folder: Path,
     playlist: MediaPlaylist,
     representation: Representation,
-    header: Header,
+    header: Track,
 ) -> list[_Span]:
     """Look into every segment: contiguous, its frames all there, and as HLS and DASH state it."""
-    if representation.timescale != header.track.timescale:
-        raise _wrong(command.MANIFEST, f"{header.track.timescale} ticks a second", str(representation.timescale))
+    if representation.timescale != header.timescale:
+        raise _wrong(command.MANIFEST, f"{header.timescale} ticks a second", str(representation.timescale))
     spans: list[_Span] = []
     decode_time = 0
     for number, path in enumerate(playlist.segments):
@@ -115,26 +115,27 @@ def _verify_segments(
         length = segment.end - segment.start
         if representation.spans[number] != (segment.start, length):
             raise _wrong(command.MANIFEST, f"{path} at {(segment.start, length)}", str(representation.spans[number]))
-        seconds = Fraction(length, header.track.timescale)
+        seconds = Fraction(length, header.timescale)
         stated = playlist.durations_seconds[number]
         if abs(stated - seconds) > _EXTINF_ERROR_SECONDS:
             raise _wrong(command.playlist_path(track.name), f"{path} of {float(seconds):.4f} s", f"{float(stated):.4f}")
-        spans.append(_Span(segment.bytes, seconds, segment.end, segment.keyframe_range))
+        spans.append(_Span(segment.bytes, seconds, segment.end, segment.keyframes))
     if track.rung is not None and len(spans) * plan.segment_frames < plan.frames:
         raise _wrong(track.name, f"{plan.frames} frames", f"at most {len(spans) * plan.segment_frames}")
     return spans
 
 
-def _require_frames(path: str, number: int, segment: Segment, header: Header, plan: Plan) -> None:
+def _require_frames(path: str, number: int, segment: Segment, header: Track, plan: Plan) -> None:
     """The segment holds exactly its frames of the plan and starts with a keyframe; so all rungs are aligned."""
     first = number * plan.segment_frames
     wanted = range(first, min(first + plan.segment_frames, plan.frames))
-    ticks = header.track.timescale / plan.frame_rate
+    ticks = header.timescale / plan.frame_rate
     if list(segment.times) != [frame * ticks for frame in wanted]:
         found = f"{len(segment.times)} from {float(segment.times[0] / ticks):g}"
         raise _wrong(path, f"{len(wanted)} frames from {first}", found)
-    if not segment.starts_with_keyframe:
-        raise _wrong(path, "a keyframe at its start", "none")
+    keyframes = [keyframe.time for keyframe in segment.keyframes]
+    if not segment.starts_with_keyframe or keyframes != [frame * ticks for frame in wanted[:: plan.gop_frames]]:
+        raise _wrong(path, f"a fragment with a keyframe every {plan.gop_frames} frames", f"some at {keyframes[:4]}")
 
 
 def _require_length(what: str, length_seconds: Fraction, plan: Plan) -> None:
@@ -142,17 +143,24 @@ def _require_length(what: str, length_seconds: Fraction, plan: Plan) -> None:
         raise _wrong(what, f"{float(plan.duration_seconds):.4f} s", f"{float(length_seconds):.4f} s")
 
 
-def _verify_keyframe_playlist(name: str, folder: Path, playlist: MediaPlaylist, spans: Sequence[_Span]) -> str:
-    """The I-frame playlist names the part of each segment that ends with its first keyframe."""
+def _verify_keyframe_playlist(
+    name: str, folder: Path, playlist: MediaPlaylist, spans: Sequence[_Span], header: Track, plan: Plan
+) -> str:
+    """The I-frame playlist names every keyframe: where it lies, and how long until the next."""
     path = command.keyframe_playlist_path(name)
-    keyframes = read_media_playlist(folder, path)
-    if keyframes.init != playlist.init or keyframes.segments != playlist.segments:
-        raise _wrong(path, "each of the rendition's segments once", f"{len(keyframes.segments)} others")
-    if keyframes.durations_seconds != playlist.durations_seconds:
-        raise _wrong(path, "the durations of the segments", "others")
-    ranges = tuple(span.keyframe_range for span in spans)
-    if keyframes.ranges != ranges:
-        raise _wrong(path, f"the keyframes at {ranges[:4]} …", f"{keyframes.ranges[:4]} …")
+    stated = read_media_playlist(folder, path)
+    keyframes = [keyframe for span in spans for keyframe in span.keyframes]
+    segments = [segment for segment, span in zip(playlist.segments, spans, strict=True) for _ in span.keyframes]
+    if stated.init != playlist.init or list(stated.segments) != segments:
+        raise _wrong(path, f"{len(segments)} keyframes in their segments", f"{len(stated.segments)}, or elsewhere")
+    ranges = [(keyframe.offset, keyframe.length) for keyframe in keyframes]
+    if list(stated.ranges) != ranges:
+        raise _wrong(path, f"the keyframes at {ranges[:4]} …", f"{stated.ranges[:4]} …")
+    ends = [*(keyframe.time for keyframe in keyframes[1:]), int(plan.duration_seconds * header.timescale)]
+    for keyframe, end, seconds in zip(keyframes, ends, stated.durations_seconds, strict=True):
+        length = Fraction(end - keyframe.time, header.timescale)
+        if abs(seconds - length) > _EXTINF_ERROR_SECONDS:
+            raise _wrong(path, f"a keyframe for {float(length):.4f} s", f"{float(seconds):.4f} s")
     return path
 
 
