@@ -89,7 +89,7 @@ async def _plan(file: Path, ladder: str | None, settings: Settings) -> dict[str,
     wanted = load_ladder(ladder or settings.default_ladder, home=settings.home)
     media = await open_media(settings)
     made = make_plan(await media.prober.probe(file), wanted)
-    commands = media.transcoder.commands(made)
+    commands = [*media.transcoder.commands(made), media.packager.command(made)]
     tools = {**media.transcoder.versions(), **media.packager.versions()}
     return {
         "file": str(file),

@@ -153,6 +153,10 @@ class PackageResult:
 class Packager(Protocol):
     """Makes HLS and DASH over one set of CMAF segments."""
 
+    def command(self, plan: Plan) -> Sequence[str]:
+        """The exact argument list for a plan, with names in place of input files. Pure."""
+        ...
+
     def versions(self) -> Mapping[str, str]:
         """Name → version of the programs whose version can change an output byte."""
         ...

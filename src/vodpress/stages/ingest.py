@@ -63,7 +63,8 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
 def hash_plan(plan: Plan, services: Services) -> str:
     """The plan hash, over the plan, its exact commands and the tools that run them."""
     tools = {**services.transcoder.versions(), **services.packager.versions()}
-    return fingerprint(plan, commands=services.transcoder.commands(plan), tools=tools)
+    commands = [*services.transcoder.commands(plan), services.packager.command(plan)]
+    return fingerprint(plan, commands=commands, tools=tools)
 
 
 async def give_up(args: Args, failure: Failure, transaction: Transaction) -> None:

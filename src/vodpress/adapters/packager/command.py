@@ -16,6 +16,8 @@ RAW_MASTER = "master.m3u8"
 """Where the packager is made to write the master playlist; moved to `MASTER` afterwards."""
 
 INPUTS = ".inputs"
+LAYOUT = "1"
+"""What is done to the packager's output; part of the plan hash, to be raised with every change that shows in a file."""
 
 _BANDWIDTHS = re.compile(r"\bBANDWIDTH=(\d+),(?=AVERAGE-BANDWIDTH=(\d+))")
 _UP = "../"  # from `hls/` and `dash/` to what they share

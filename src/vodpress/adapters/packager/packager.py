@@ -38,7 +38,14 @@ class ShakaPackager:
 
     def versions(self) -> Mapping[str, str]:
         """See `ports.Packager.versions`."""
-        return {"shaka-packager": self._binary.version}
+        return {"shaka-packager": self._binary.version, "package": command.LAYOUT}
+
+    def command(self, plan: Plan) -> Sequence[str]:
+        """See `ports.Packager.command`."""
+        tracks = [TrackInput(rung.name, Path(rung.name), rung, None) for rung in plan.rungs]
+        if plan.audio is not None:
+            tracks.append(TrackInput(plan.audio.name, Path(plan.audio.name), None, plan.audio))
+        return ["packager", *command.arguments(tracks, plan)]
 
     async def package(self, tracks: Sequence[TrackInput], plan: Plan, folder: Path) -> PackageResult:
         """See `ports.Packager.package`."""
