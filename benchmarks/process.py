@@ -19,7 +19,7 @@ from imageio_ffmpeg import get_ffmpeg_exe
 
 from benchmarks.homes import temporary_folder
 
-ROUNDS = 1
+ROUNDS = 3
 _VODPRESS = Path(sys.executable).with_name("vodpress")
 _POLL_SECONDS = 0.05
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from vodpress.domain.events import Event, EventType
 from vodpress.domain.keys import asset_prefix
 from vodpress.ports import ObjectStore, UnitOfWork
-
-_KEYS_AT_ONCE = 500
+from vodpress.stages.services import delete_below
 
 
 async def delete_asset(asset_id: str, *, work: UnitOfWork, store: ObjectStore) -> bool:
@@ -21,20 +20,9 @@ async def delete_asset(asset_id: str, *, work: UnitOfWork, store: ObjectStore) -
         await transaction.jobs.cancel_of_asset(asset_id)
         await transaction.emit(Event(EventType.ASSET_DELETED, asset_id, {"passthrough": asset.passthrough}))
         await transaction.assets.delete(asset_id)
-    await _delete_below(asset_prefix(asset_id), store)
+    await delete_below(asset_prefix(asset_id), store)
     if asset.source_key is not None:
         async with work.begin() as transaction:
             if not await transaction.assets.source_is_used(asset.source_key):
                 await store.delete([asset.source_key])
     return True
-
-
-async def _delete_below(prefix: str, store: ObjectStore) -> None:
-    batch: list[str] = []
-    async for facts in store.list(prefix):
-        batch.append(facts.key)
-        if len(batch) == _KEYS_AT_ONCE:
-            await store.delete(batch)
-            batch = []
-    if batch:
-        await store.delete(batch)

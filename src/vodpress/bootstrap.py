@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,7 +28,7 @@ from vodpress.adapters.queue.jobs import QueueJobs
 from vodpress.adapters.queue.rescue import Rescuer
 from vodpress.adapters.queue.runner import QueueRunner
 from vodpress.adapters.storage import open_store
-from vodpress.domain.failure import Failure
+from vodpress.domain.failure import Failure, InvalidRequest
 from vodpress.domain.job import Claim, JobKind, Queue
 from vodpress.domain.retry import Schedule
 from vodpress.executor import Executor
@@ -207,7 +208,7 @@ async def open_platform(settings: Settings) -> AsyncIterator[Platform]:
     media = asyncio.ensure_future(open_media(settings))
     try:
         store = await asyncio.to_thread(open_storage, settings)
-        settings.scratch.mkdir(parents=True, exist_ok=True)
+        _make_scratch(settings.scratch)
         async with (
             open_database(settings) as conninfo,
             open_pool(conninfo, connections=_connections(settings)) as pool,
@@ -227,6 +228,16 @@ async def open_platform(settings: Settings) -> AsyncIterator[Platform]:
     finally:
         media.cancel()
         await asyncio.gather(media, return_exceptions=True)
+
+
+def _make_scratch(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidRequest(
+            "home_unusable",
+            f"Scratch files cannot lie in {folder}: {error.strerror}. Set VODPRESS_SCRATCH_DIR to another folder.",
+        ) from error
 
 
 def _connections(settings: Settings) -> int:

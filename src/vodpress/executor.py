@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import traceback
 from collections.abc import Callable, Mapping
@@ -13,10 +14,11 @@ from pydantic import BaseModel
 from vodpress.domain.events import Event, EventType
 from vodpress.domain.failure import Failure, FailureKind, LeaseLost
 from vodpress.domain.job import Claim, Discard, Done, JobKind, Outcome, Snooze
+from vodpress.domain.keys import asset_prefix
 from vodpress.domain.retry import Bury, Schedule, TryAgain, WaitFor, decide
 from vodpress.ports import Transaction
 from vodpress.stages import encode, ingest, package, stitch, thumbnails
-from vodpress.stages.services import Services, Stage
+from vodpress.stages.services import Services, Stage, delete_below
 
 STAGES: Mapping[JobKind, Stage] = {
     stage.kind: stage for stage in (ingest.STAGE, encode.STAGE, stitch.STAGE, thumbnails.STAGE, package.STAGE)
@@ -52,16 +54,14 @@ class Executor:
         with structlog.contextvars.bound_contextvars(
             asset=args.get("asset_id"), job=claim.job_id, kind=kind, attempt=claim.attempt
         ):
-            parsed = stage.args.model_validate(dict(args))
             try:
-                outcome = await stage.handle(parsed, claim, self._services)
-                await self._settle(outcome, claim)
+                await self._run(stage, stage.args.model_validate(dict(args)), claim)
             except LeaseLost as lost:
-                _log.warning("result discarded, another worker owns the job", reason=str(lost))
-            except Failure as failure:
-                await self._failed(stage, parsed, claim, failure, traceback.format_exc())
-            except Exception as error:  # noqa: BLE001 - a defect of ours must end in a record, not in a dead worker
-                await self._failed(stage, parsed, claim, _as_failure(error), traceback.format_exc())
+                _log.warning("result discarded, the job was taken away", reason=str(lost))
+                await self._clear_if_deleted(str(args["asset_id"]))
+            except asyncio.CancelledError:
+                await asyncio.shield(asyncio.ensure_future(self._clear_if_deleted(str(args["asset_id"]))))
+                raise
 
     async def run_out(self, kind: str, claim: Claim, args: Mapping[str, Any], transaction: Transaction) -> None:
         """Give up on a job whose workers died on every attempt, inside the rescuer's transaction."""
@@ -70,6 +70,17 @@ class Executor:
             "worker_died", f"Every worker that took this {kind} job died; {claim.attempt} attempts were made."
         )
         await self._give_up(stage, stage.args.model_validate(dict(args)), args, claim, failure, transaction)
+
+    async def _run(self, stage: Stage, args: BaseModel, claim: Claim) -> None:
+        try:
+            outcome = await stage.handle(args, claim, self._services)
+            await self._settle(outcome, claim)
+        except LeaseLost:
+            raise
+        except Failure as failure:
+            await self._failed(stage, args, claim, failure, traceback.format_exc())
+        except Exception as error:  # noqa: BLE001 - a defect of ours must end in a record, not in a dead worker
+            await self._failed(stage, args, claim, _as_failure(error), traceback.format_exc())
 
     async def _settle(self, outcome: Outcome, claim: Claim) -> None:
         match outcome:
@@ -89,21 +100,28 @@ class Executor:
         _log.warning(
             "job failed", code=failure.code, message=failure.message, detail=failure.detail, decision=str(decision)
         )
+        async with self._services.work.begin() as transaction:
+            await transaction.jobs.record_failure(claim, failure, traceback_text)
+            await transaction.plans.release_slices(claim)
+            match decision:
+                case WaitFor(delay_seconds=delay):
+                    await transaction.jobs.snooze(claim, delay)
+                case TryAgain(delay_seconds=delay):
+                    await transaction.jobs.retry(claim, delay)
+                case Bury():
+                    await transaction.jobs.bury(claim)
+                    document = args.model_dump(mode="json")
+                    await self._give_up(stage, args, document, claim, failure, transaction)
+
+    async def _clear_if_deleted(self, asset_id: str) -> None:
+        """Remove what this job stored while its asset was being deleted: whoever deleted it may not have seen that."""
         try:
             async with self._services.work.begin() as transaction:
-                await transaction.jobs.record_failure(claim, failure, traceback_text)
-                await transaction.plans.release_slices(claim)
-                match decision:
-                    case WaitFor(delay_seconds=delay):
-                        await transaction.jobs.snooze(claim, delay)
-                    case TryAgain(delay_seconds=delay):
-                        await transaction.jobs.retry(claim, delay)
-                    case Bury():
-                        await transaction.jobs.bury(claim)
-                        document = args.model_dump(mode="json")
-                        await self._give_up(stage, args, document, claim, failure, transaction)
-        except LeaseLost:
-            _log.warning("failure discarded, another worker owns the job", code=failure.code)
+                if await transaction.assets.get(asset_id) is not None:
+                    return
+            await delete_below(asset_prefix(asset_id), self._services.store)
+        except Failure as failure:
+            _log.warning("objects of a deleted asset may be left", asset=asset_id, code=failure.code)
 
     async def _give_up(
         self,

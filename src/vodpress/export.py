@@ -55,8 +55,13 @@ def require_writable(out: Path) -> Path:
 
 def folder_name(stem: str) -> str:
     """A safe folder name that still resembles the file's."""
-    cleaned = re.sub(r"[\x00-\x1f\x7f/\\]+", "_", stem).strip(". ") or "video"
+    cleaned = re.sub(r"[\x00-\x1f\x7f/\\]+", "_", as_text(stem)).strip(". ") or "video"
     return cleaned.encode()[:_NAME_BYTES_LIMIT].decode(errors="ignore")
+
+
+def as_text(name: str) -> str:
+    """A file's name as text that can be stored; bytes that are no UTF-8 are replaced."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 async def _fill(folder: Path, record: ManifestRecord, store: ObjectStore) -> None:

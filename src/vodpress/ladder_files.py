@@ -28,7 +28,7 @@ def load_ladder(name_or_file: str, *, home: Path) -> Ladder:
     known = _known(home)
     if name_or_file not in known:
         near = difflib.get_close_matches(name_or_file, known, n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"known ladders: {', '.join(sorted(known))}"
+        hint = f"did you mean '{near[0]}'?" if near else f"known ladders: {', '.join(sorted(known))}."
         raise InvalidRequest("unknown_ladder", f"There is no ladder '{name_or_file}'; {hint}")
     return _read(known[name_or_file], origin=f"ladder '{name_or_file}'")
 

@@ -50,7 +50,9 @@ class AssetOverview:
 
 
 async def look_at(transaction: Transaction, asset_id: str) -> AssetOverview | None:
-    """Everything about one asset, as of one moment; `None` when there is no such asset."""
+    """Everything about one asset; `None` when there is no such asset."""
+    # First: no job of it is left then, so whatever the last one recorded is seen by the statements that follow.
+    jobs = await transaction.jobs.live_of_asset(asset_id)
     asset = await transaction.assets.get(asset_id)
     if asset is None:
         return None
@@ -67,7 +69,7 @@ async def look_at(transaction: Transaction, asset_id: str) -> AssetOverview | No
         asset=asset,
         plans=plans,
         dead_letters=await transaction.dead_letters.open_of(asset_id),
-        jobs=await transaction.jobs.live_of_asset(asset_id),
+        jobs=jobs,
     )
 
 

@@ -18,7 +18,7 @@ from vodpress.domain.failure import CODES, ExitCode, Failure, InvalidRequest, wo
 from vodpress.domain.job import Claim, JobKind
 from vodpress.domain.ladder import Ladder
 from vodpress.domain.plan import make_plan
-from vodpress.export import export
+from vodpress.export import as_text, export
 from vodpress.overview import AssetOverview, PlanOverview, look_at
 from vodpress.ports import DeadLetterRecord
 from vodpress.stages import ingest, upload
@@ -145,7 +145,7 @@ class Processing:
             run.began_at = await transaction.moment()
         submission = upload.Submission(
             tenant=settings.tenant,
-            title=run.path.name,
+            title=as_text(run.path.name),
             passthrough=self._wishes.passthrough,
             ladder=self._wishes.ladder,
         )
@@ -159,7 +159,7 @@ class Processing:
             await self._look(run)
             overview = run.overview
             if overview is None:
-                raise Failure("internal_error", f"The asset {run.asset_id} was deleted while it was processed.")
+                raise Failure("asset_deleted", f"The asset {run.asset_id} was deleted while it was processed.")
             jobs = overview.jobs
             if jobs.total == 0:
                 return

@@ -16,7 +16,8 @@ from vodpress.ladder_files import load_ladder
 from vodpress.processing import require_readable
 from vodpress.settings import Settings
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A video.", show_default=False)]
+# Not judged by typer: a file that may not be read has a code of ours.
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A video.", show_default=False, readable=False)]
 
 
 def probe(file: File, as_json: AsJson = False) -> None:

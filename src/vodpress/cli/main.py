@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib.metadata import version
 from typing import Annotated
 
@@ -29,15 +31,23 @@ app.command("migrate", epilog=EXIT_STATUSES)(installation.migrate)
 app.command("doctor", epilog=EXIT_STATUSES)(installation.doctor)
 
 
-@app.callback()
-def _start(
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
-) -> None:
-    if show_version:
+def _tell_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"vodpress {version('vodpress')}")
         raise typer.Exit
 
 
+@app.callback()
+def _start(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_tell_version)
+    ] = False,
+) -> None:
+    del show_version  # its callback has ended the command
+
+
 def main() -> None:
     """Entry point of the console script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter must not end a command
     app()

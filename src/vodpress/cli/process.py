@@ -13,8 +13,8 @@ import typer
 
 from vodpress.bootstrap import open_platform
 from vodpress.cli.progress_view import LineView, LiveView, SilentView, View
-from vodpress.cli.running import AsJson, fail, print_json, print_lines, run, say
-from vodpress.domain.failure import ExitCode, Failure, InvalidRequest, worst
+from vodpress.cli.running import AsJson, print_json, print_lines, run
+from vodpress.domain.failure import ExitCode, worst
 from vodpress.domain.ladder import Ladder
 from vodpress.export import require_writable
 from vodpress.ladder_files import load_ladder
@@ -26,8 +26,10 @@ _FOR_ONE_RUN = {"media_retry_delays_seconds": (2.0, 10.0, 30.0), "lease_seconds"
 
 
 def process(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Videos.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where each file gets a folder of its own.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Videos.", show_default=False, readable=False)],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where each file gets a folder of its own.", readable=False)
+    ],
     ladder: Annotated[
         str | None, typer.Option(metavar="NAME|FILE.toml", help="Which renditions to make.", show_default=False)
     ] = None,
@@ -46,7 +48,13 @@ def process(
       vodpress process *.mov --out streams --ladder my-ladder.toml
       vodpress process talk.mp4 --out streams --json | jq .manifest
     """
-    results = run(lambda settings: _process(files, out, ladder, passthrough, settings, as_json=as_json), as_json=False)
+    if not passthrough.isascii() and any("\ud800" <= character <= "\udfff" for character in passthrough):
+        raise typer.BadParameter("It must be text in UTF-8.", param_hint="--passthrough")
+    results = run(
+        lambda settings: _process(files, out, ladder, passthrough, settings, as_json=as_json),
+        as_json=as_json,
+        instead=(lambda error: [refused(path, error) for path in files]) if as_json else None,
+    )
     for result in results:
         if as_json:
             print_json(result.document)
@@ -58,20 +66,14 @@ def process(
 async def _process(
     files: Sequence[Path], out: Path, ladder_name: str | None, passthrough: str, settings: Settings, *, as_json: bool
 ) -> list[FileResult]:
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
     view: View = _choose_view(as_json=as_json)
-    try:
-        wishes = Wishes(ladder=_ladder(ladder_name, settings), passthrough=passthrough, out=out)
-        require_writable(out).rmdir()
-        stop = asyncio.Event()
-        _stop_on_signals(stop)
-        async with open_platform(_for_one_run(settings)) as platform:
-            with view:
-                return await Processing(platform, wishes, on_change=view.show).run(files, stop)
-    except (InvalidRequest, Failure) as error:
-        if not as_json:
-            fail(error, as_json=False)
-        say(f"vodpress: {error.message} ({error.code})")
-        return [refused(path, error) for path in files]
+    wishes = Wishes(ladder=_ladder(ladder_name, settings), passthrough=passthrough, out=out)
+    require_writable(out).rmdir()
+    async with open_platform(_for_one_run(settings)) as platform:
+        with view:
+            return await Processing(platform, wishes, on_change=view.show).run(files, stop)
 
 
 def _ladder(name: str | None, settings: Settings) -> Ladder:

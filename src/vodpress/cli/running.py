@@ -23,32 +23,48 @@ Exit status: 0 done · 2 wrong usage · 5 infrastructure failed · 6 the content
 7 not yet (a resource is missing right now) · 8 something waits for a decision · 130 interrupted"""
 
 
-def run(command: Callable[[Settings], Coroutine[Any, Any, Result]], *, as_json: bool) -> Result:
-    """Run a command's coroutine with the settings; end the process with the right status when it fails."""
+def run(
+    command: Callable[[Settings], Coroutine[Any, Any, Result]],
+    *,
+    as_json: bool,
+    instead: Callable[[InvalidRequest | Failure], Result] | None = None,
+) -> Result:
+    """Run a command's coroutine with the settings; end the process with the right status when it fails.
+
+    Args:
+        instead: makes the result of a command that failed, for a caller that ends the process itself.
+    """
     try:
         settings = load_settings()
         configure_logging(settings.log_level, settings.log_format)
         return asyncio.run(command(settings))
     except (InvalidRequest, Failure) as error:
-        fail(error, as_json=as_json)
+        if instead is None:
+            fail(error, as_json=as_json)
+        _say_why(error)
+        return instead(error)
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 def fail(error: InvalidRequest | Failure, *, as_json: bool) -> NoReturn:
     """Say what went wrong and end the process with the status that the error stands for."""
-    remedy = error.entry.remedy if isinstance(error, Failure) else ""
     if as_json:
         print_json({"exit_code": int(error.exit_code), "reason": {"code": error.code, "message": error.message}})
-    say(f"vodpress: {error.message} ({error.code})" + (f" {remedy}" if remedy else ""))
-    if isinstance(error, Failure) and error.detail:
-        say(_indented(error.detail))
+    _say_why(error)
     raise typer.Exit(int(error.exit_code))
 
 
+def _say_why(error: InvalidRequest | Failure) -> None:
+    remedy = error.entry.remedy if isinstance(error, Failure) else ""
+    say(f"vodpress: {error.message} ({error.code})" + (f" {remedy}" if remedy else ""))
+    if isinstance(error, Failure) and error.detail:
+        say(_indented(error.detail))
+
+
 def print_json(document: object) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, default=str) + "\n")
+    """One JSON document on standard output, in ASCII: names of files may be in no encoding at all."""
+    sys.stdout.write(json.dumps(document, default=str) + "\n")
     sys.stdout.flush()
 
 

@@ -135,6 +135,11 @@ _CATALOGUE = (
     _infrastructure("storage_unavailable", "The object storage did not answer.", "Check the storage; it is retried."),
     _infrastructure("database_unavailable", "The database did not answer.", "Check PostgreSQL; it is retried."),
     _infrastructure("worker_died", "The worker that had the job died.", "It is retried on another worker."),
+    _infrastructure(
+        "asset_deleted",
+        "The asset was deleted while it was processed.",
+        "Process the file again if it is still wanted.",
+    ),
     _infrastructure("internal_error", "vodpress itself failed; this is a defect.", "Report it with the detail."),
     _not_yet(
         "disk_reserve_short",

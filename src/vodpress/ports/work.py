@@ -246,6 +246,10 @@ class Jobs(Protocol):
         """The asset's unsettled jobs."""
         ...
 
+    async def hasten_of_asset(self, asset_id: str) -> int:
+        """Let jobs of an asset that wait for their time (retries, snoozes) go on at once. Returns how many."""
+        ...
+
     async def cancel_of_asset(self, asset_id: str) -> int:
         """Cancel waiting and running jobs of an asset; running ones lose their claim."""
         ...

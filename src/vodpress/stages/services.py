@@ -14,6 +14,8 @@ from vodpress.domain.failure import Failure
 from vodpress.domain.job import Claim, JobKind, Outcome
 from vodpress.ports import ObjectStore, Packager, Prober, Transaction, Transcoder, UnitOfWork
 
+_KEYS_AT_ONCE = 500
+
 
 @dataclass(frozen=True, slots=True)
 class Policies:
@@ -78,6 +80,18 @@ class Services:
         path = folder / key.rsplit("/", 1)[-1]
         await self.store.get_file(key, path)
         return path
+
+
+async def delete_below(prefix: str, store: ObjectStore) -> None:
+    """Remove every object whose key begins with `prefix`."""
+    batch: list[str] = []
+    async for facts in store.list(prefix):
+        batch.append(facts.key)
+        if len(batch) == _KEYS_AT_ONCE:
+            await store.delete(batch)
+            batch = []
+    if batch:
+        await store.delete(batch)
 
 
 @dataclass(frozen=True, slots=True)

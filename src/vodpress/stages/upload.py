@@ -112,5 +112,6 @@ async def finish_in(transaction: Transaction, received: Received, submission: Su
         await transaction.emit(
             Event(EventType.DEAD_LETTER_RESOLVED, asset_id, {"dead_letter": letter.id, "resolution": "retry"})
         )
+    await transaction.jobs.hasten_of_asset(asset_id)  # whoever submits it again has mended what they waited for
     await transaction.jobs.enqueue(ingest.request(asset_id, submission.ladder))
     return asset_id

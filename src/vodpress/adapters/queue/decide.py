@@ -1,4 +1,4 @@
-"""What is decided about jobs from outside, without a claim: cancel those of a deleted asset, revive a dead one."""
+"""What is decided about jobs from outside, without a claim: cancel, hasten, revive."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ async def cancel_of_asset(connection: AsyncConnection[Any], asset_id: str) -> in
     Running ones lose their claim, and their handlers are cancelled once the transaction is committed.
     """
     cursor = await connection.execute(_SQL["cancel_of_asset"], {"asset_id": asset_id})
+    return cursor.rowcount
+
+
+async def hasten_of_asset(connection: AsyncConnection[Any], asset_id: str) -> int:
+    """Let every job of an asset that waits for its time go on at once; return how many. Attempts stay as they are."""
+    cursor = await connection.execute(_SQL["hasten_of_asset"], {"asset_id": asset_id})
     return cursor.rowcount
 
 

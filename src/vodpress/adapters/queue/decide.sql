@@ -20,6 +20,17 @@ SELECT id,
     END
 FROM live;
 
+-- name: hasten_of_asset
+WITH waiting AS (
+    UPDATE procrastinate_jobs
+    SET scheduled_at = NULL
+    WHERE status = 'todo' AND scheduled_at > now() AND args ->> 'asset_id' = %(asset_id)s
+    RETURNING id, queue_name
+)
+SELECT pg_notify(
+    'procrastinate_queue_v1#' || queue_name, json_build_object('type', 'job_inserted', 'job_id', id)::text)
+FROM waiting;
+
 -- name: revive
 UPDATE procrastinate_jobs AS job
 SET status = 'todo', attempts = 0, scheduled_at = NULL

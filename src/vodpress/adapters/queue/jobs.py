@@ -78,6 +78,10 @@ class QueueJobs:
             last_failure_message=last["message"] if last else None,
         )
 
+    async def hasten_of_asset(self, asset_id: str) -> int:
+        """See `ports.Jobs.hasten_of_asset`."""
+        return await decide.hasten_of_asset(self._connection, asset_id)
+
     async def cancel_of_asset(self, asset_id: str) -> int:
         """See `ports.Jobs.cancel_of_asset`."""
         return await decide.cancel_of_asset(self._connection, asset_id)
