@@ -178,7 +178,13 @@ async def open_pool(conninfo: str, *, connections: int) -> AsyncIterator[Pool]:
         Failure: `database_unavailable`.
     """
     pool: Pool = AsyncConnectionPool(
-        conninfo, min_size=1, max_size=connections, timeout=_CONNECT_SECONDS, open=False, name="vodpress"
+        conninfo,
+        min_size=1,
+        max_size=connections,
+        timeout=_CONNECT_SECONDS,
+        open=False,
+        name="vodpress",
+        check=AsyncConnectionPool.check_connection,  # those of a server that restarted meanwhile are of no use
     )
     try:
         await pool.open(wait=True, timeout=_CONNECT_SECONDS)

@@ -153,5 +153,5 @@ def _as_failure(error: Exception) -> Failure:
     if isinstance(error, Failure):
         return error
     if isinstance(error, OSError) and error.errno in _OS_REFUSALS:
-        return Failure(_OS_REFUSALS[error.errno], f"{error.strerror}: {error.filename}")
+        return Failure(_OS_REFUSALS[error.errno], f"{error.strerror}: {error.filename}" if error.filename else None)
     return Failure("internal_error", f"{type(error).__name__}: {error}")

@@ -164,6 +164,8 @@ class Processing:
             if jobs.total == 0:
                 return
             if jobs.running == jobs.waiting == 0 and jobs.last_failure_kind == "not_yet":
+                if any(letter.job_kind != JobKind.THUMBNAILS for letter in overview.dead_letters):
+                    return  # what was given up is the graver news
                 raise Failure(jobs.last_failure_code or "dependency_pending", jobs.last_failure_message)
             try:
                 await asyncio.wait_for(run.moved.wait(), timeout=_LOOK_EVERY_SECONDS)
