@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from vodpress.adapters.ffmpeg.binaries import Binary, find_ffmpeg, find_ffprobe
+from vodpress.adapters.ffmpeg.binaries import find_ffmpeg, find_ffprobe
 from vodpress.adapters.ffmpeg.limits import RunLimits
 from vodpress.adapters.ffmpeg.probe import FFmpegProber, SourceLimits
 from vodpress.adapters.ffmpeg.transcoder import FFmpegTranscoder
+from vodpress.adapters.programs import Binary
 from vodpress.domain.ladder import Ladder, parse_ladder
 
 LIMITS = RunLimits(stall_seconds=60, ceiling_factor=3, nice=0)

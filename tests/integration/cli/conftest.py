@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.integration.cli.console import SLICE_ENCODES, Vodpress, stand_in
 
-from vodpress.adapters.ffmpeg.binaries import Binary
+from vodpress.adapters.programs import Binary
 
 FFmpeg = Callable[..., None]
 StandIn = Callable[..., Path]

@@ -12,6 +12,8 @@ from tests.conftest import temporary_home
 from tests.integration.cli.console import Vodpress
 from tests.integration.conftest import FFmpeg
 
+from vodpress.adapters.db.embedded import EmbeddedPostgres
+
 # Settings that the kernel takes and never gives back: nobody may read them, not even root.
 WRITE_ONLY = [Path("/proc/sys/vm/compact_memory"), Path("/proc/sys/net/ipv4/route/flush")]
 
@@ -19,7 +21,7 @@ WRITE_ONLY = [Path("/proc/sys/vm/compact_memory"), Path("/proc/sys/net/ipv4/rout
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Vodpress]:
     """The command over a home that only ever sees bad input."""
-    with temporary_home() as home:
+    with temporary_home() as home, EmbeddedPostgres(home):  # kept running, which is quicker
         yield Vodpress(home)
 
 

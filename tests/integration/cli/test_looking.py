@@ -15,7 +15,7 @@ from tests.integration.cli.conftest import FRAMES_A_SLICE, RUNGS, SLICES
 from tests.integration.cli.console import Vodpress
 from tests.integration.conftest import FFmpeg
 
-from vodpress.adapters.ffmpeg.binaries import Binary
+from vodpress.adapters.programs import Binary
 
 
 @pytest.fixture

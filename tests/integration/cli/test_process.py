@@ -18,6 +18,8 @@ from tests.conftest import temporary_home
 from tests.integration.cli.conftest import RUNGS, StandIn
 from tests.integration.cli.console import Ended, Vodpress
 
+from vodpress.adapters.db.embedded import EmbeddedPostgres
+
 KEYS = [
     "file", "asset", "state", "exit_code", "reason", "manifest", "duration_seconds", "renditions", "cpu_seconds",
     "wall_seconds", "reused",
@@ -48,7 +50,7 @@ class Processed:
 def processed(clip: Path, ladder_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processed]:
     """The clip in DIR `out`, named relative to the working folder, with every line that could be logged."""
     folder = tmp_path_factory.mktemp("processed")
-    with temporary_home() as home:
+    with temporary_home() as home, EmbeddedPostgres(home):  # kept running, which is quicker
         vodpress = Vodpress(home, log_level="debug", log_format="json")
         options: list[str | Path] = ["--ladder", ladder_file, "--passthrough", "lesson 7", "--json"]
         ended = vodpress.run("process", clip, "--out", "out", *options, cwd=folder)

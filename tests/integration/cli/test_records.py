@@ -12,6 +12,8 @@ import pytest
 from tests.conftest import temporary_home
 from tests.integration.cli.console import Vodpress
 
+from vodpress.adapters.db.embedded import EmbeddedPostgres
+
 COMMANDS = [
     "process", "probe", "plan", "migrate", "doctor", "asset list", "asset show", "asset why", "asset delete",
     "events list", "queue list",
@@ -23,7 +25,7 @@ def known(clip: Path, ladder_file: Path, tmp_path_factory: pytest.TempPathFactor
     """The command over a home with two assets of the same bytes, and a third that errored."""
     folder = tmp_path_factory.mktemp("known")
     (folder / "text.mp4").write_text("no video\n")
-    with temporary_home() as home:
+    with temporary_home() as home, EmbeddedPostgres(home):  # kept running, which is quicker
         vodpress = Vodpress(home)
         command = ("process", clip, "--out", folder, "--ladder", ladder_file, "--json", "--passthrough")
         documents = [vodpress.run(*command, name).document for name in ("one", "two")]

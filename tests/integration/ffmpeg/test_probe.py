@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vodpress.adapters.ffmpeg.binaries import Binary
 from vodpress.adapters.ffmpeg.probe import FFmpegProber, SourceLimits
+from vodpress.adapters.programs import Binary
 from vodpress.domain.failure import Failure, FailureKind
 from vodpress.domain.media import Probe
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vodpress.adapters.ffmpeg.binaries import Binary
 from vodpress.adapters.ffmpeg.command import frame_ticks
 from vodpress.adapters.ffmpeg.probe import FFmpegProber
 from vodpress.adapters.ffmpeg.transcoder import FFmpegTranscoder
 from vodpress.adapters.isobmff import read_fragments, read_track
+from vodpress.adapters.programs import Binary
 from vodpress.domain.failure import Failure
 from vodpress.domain.ladder import Ladder
 from vodpress.domain.plan import Plan, Slice, make_plan

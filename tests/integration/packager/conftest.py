@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from vodpress.adapters.packager.binary import PackagerBinary, find_packager
+from vodpress.adapters.packager.binary import find_packager
 from vodpress.adapters.packager.packager import ShakaPackager
+from vodpress.adapters.programs import Binary
 from vodpress.codecs import aac
 from vodpress.domain.plan import AudioPlan, Picture, Plan, RungPlan, Slice
 from vodpress.ports import PackageResult, TrackInput
@@ -46,13 +47,13 @@ class Packaged:
 
 
 @pytest.fixture(scope="session")
-def packager_binary() -> PackagerBinary:
+def packager_binary() -> Binary:
     """The packager that vodpress uses."""
     return asyncio.run(find_packager(None))
 
 
 @pytest.fixture(scope="session")
-def packager(packager_binary: PackagerBinary) -> ShakaPackager:
+def packager(packager_binary: Binary) -> ShakaPackager:
     """The packager under test."""
     return ShakaPackager(packager_binary, ceiling_factor=3, nice=0)
 

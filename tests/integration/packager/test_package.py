@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from tests.integration.packager.conftest import RATES, SHAPES, Inputs, Packaged, encode, plan_for
 
-from vodpress.adapters.ffmpeg.binaries import Binary
-from vodpress.adapters.packager.binary import PackagerBinary, find_packager
+from vodpress.adapters.packager.binary import find_packager
 from vodpress.adapters.packager.packager import ShakaPackager
+from vodpress.adapters.programs import Binary
 from vodpress.domain.failure import Failure
 from vodpress.ports import TrackInput
 
@@ -239,7 +239,7 @@ def test_the_version_is_part_of_the_plan(packager: ShakaPackager) -> None:
 
 
 async def test_a_write_that_fails_is_told_as_a_full_disk(
-    packager_binary: PackagerBinary, inputs: Callable[[str, str], Inputs], tmp_path: Path
+    packager_binary: Binary, inputs: Callable[[str, str], Inputs], tmp_path: Path
 ) -> None:
     limited = tmp_path / "limited"
     # Files of at most 64 blocks of 512 or 1024 bytes; the signal is ignored, so that the write itself fails.
@@ -248,7 +248,7 @@ async def test_a_write_that_fails_is_told_as_a_full_disk(
     given = inputs("25", "fragmented")
     folder = tmp_path / "package"
     folder.mkdir()
-    binary = PackagerBinary(path=limited, version=packager_binary.version)
+    binary = Binary(path=limited, version=packager_binary.version)
     with pytest.raises(Failure) as caught:
         await ShakaPackager(binary, ceiling_factor=3, nice=0).package(given.tracks, given.plan, folder)
     assert caught.value.code == "disk_full"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vodpress.adapters.ffmpeg.binaries import Binary
 from vodpress.adapters.process import run_tool
+from vodpress.adapters.programs import Binary
 from vodpress.codecs import AUDIO, VIDEO
 
 _LIST_SECONDS = 30.0

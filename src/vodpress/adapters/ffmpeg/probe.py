@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from vodpress.adapters.ffmpeg import packets, streams
-from vodpress.adapters.ffmpeg.binaries import Binary
 from vodpress.adapters.ffmpeg.failures import classify
 from vodpress.adapters.ffmpeg.limits import RunLimits
 from vodpress.adapters.ffmpeg.progress import ProgressReader
 from vodpress.adapters.ffmpeg.untrusted import ALLOCATION, DECODER, DEMUXER, address
 from vodpress.adapters.process import ToolExit, run_tool
+from vodpress.adapters.programs import Binary
 from vodpress.domain.failure import Failure, FailureKind
 from vodpress.domain.media import Probe, VideoStream
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from vodpress.adapters.ffmpeg import images, verify
-from vodpress.adapters.ffmpeg.binaries import Binary
 from vodpress.adapters.ffmpeg.command import audio_command, plan_commands, slice_command
 from vodpress.adapters.ffmpeg.failures import classify
 from vodpress.adapters.ffmpeg.limits import RunLimits
@@ -17,6 +16,7 @@ from vodpress.adapters.ffmpeg.progress import ProgressReader
 from vodpress.adapters.ffmpeg.stitch import join
 from vodpress.adapters.ffmpeg.untrusted import ALLOCATION, DEMUXER, address
 from vodpress.adapters.process import ToolExit, run_tool
+from vodpress.adapters.programs import Binary
 from vodpress.domain.failure import Failure
 from vodpress.domain.media import Probe
 from vodpress.domain.plan import AudioPlan, Plan, RungPlan, Slice

@@ -9,11 +9,11 @@ from fractions import Fraction
 from pathlib import Path, PurePosixPath
 
 from vodpress.adapters.packager import command
-from vodpress.adapters.packager.binary import PackagerBinary
 from vodpress.adapters.packager.playlists import MalformedPlaylist, Representation, read_manifest
 from vodpress.adapters.packager.rates import Rate, measure, state_in_manifest, state_in_master
 from vodpress.adapters.packager.verify import verify_package
 from vodpress.adapters.process import ToolExit, run_tool
+from vodpress.adapters.programs import Binary
 from vodpress.domain.failure import Failure
 from vodpress.domain.plan import Plan
 from vodpress.ports import PackageResult, TrackInput
@@ -31,7 +31,7 @@ class ShakaPackager:
         nice: added to the program's niceness.
     """
 
-    def __init__(self, binary: PackagerBinary, *, ceiling_factor: float, nice: int) -> None:
+    def __init__(self, binary: Binary, *, ceiling_factor: float, nice: int) -> None:
         self._binary = binary
         self._ceiling_factor = ceiling_factor
         self._nice = nice
