@@ -43,6 +43,9 @@ def classify(ended: ToolExit, *, subject: str = "") -> Failure:
                 detail=detail,
                 subject=subject,
             )
+        if ended.signal_number == signal.SIGXFSZ:
+            message = f"{ended.tool} reached the limit on the size of a file."
+            return Failure("disk_full", message, detail=detail, subject=subject)
         return Failure(
             "tool_crashed", f"{ended.tool} was ended by signal {ended.signal_number}.", detail=detail, subject=subject
         )
