@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _LARGEST_BOX_IN_MEMORY = 64 << 20
+_MOST_SAMPLES = 1_000_000  # of one run; a run may state any number of samples without a byte for each
 
 _TFHD_DEFAULT_DURATION, _TFHD_DEFAULT_SIZE, _TFHD_DEFAULT_FLAGS = 0x08, 0x10, 0x20
 _TFHD_BASE_OFFSET, _TFHD_DESCRIPTION = 0x01, 0x02
@@ -23,11 +24,12 @@ class MalformedMp4(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A top-level box: its type and where it lies in the file, header included."""
+    """A top-level box: its type and where it lies in the file; `bytes` counts its header, too."""
 
     type: str
     offset: int
     bytes: int
+    header_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,12 @@ def top_level(file: BinaryIO) -> Iterator[Box]:
         if len(header) < 8:
             raise MalformedMp4(f"{size - offset} stray bytes at {offset}")
         length, name = struct.unpack_from(">I4s", header)
+        own = 8
         if length == 1 and len(header) == 16:
-            length = struct.unpack_from(">Q", header, 8)[0]
-        if length < 8 or offset + length > size:
+            length, own = struct.unpack_from(">Q", header, 8)[0], 16
+        if length < own or offset + length > size:
             raise MalformedMp4(f"box {name!r} at {offset} claims {length} bytes, the file ends after {size - offset}")
-        yield Box(name.decode("latin-1"), offset, length)
+        yield Box(name.decode("latin-1"), offset, length, own)
         offset += length
 
 
@@ -120,8 +123,10 @@ def read_fragments(path: Path, track: Track) -> Iterator[Fragment]:
                 pending = _fragment(_content(file, box), track)
             elif box.type == "mdat" and pending is not None:
                 needed = sum(sample.bytes for sample in pending.samples)
-                if box.bytes - 8 < needed:
-                    raise MalformedMp4(f"mdat at {box.offset} of {path.name} lacks {needed - box.bytes + 8} bytes")
+                if box.bytes - box.header_bytes < needed:
+                    raise MalformedMp4(
+                        f"mdat at {box.offset} of {path.name} has {box.bytes} bytes, {needed} are needed"
+                    )
                 yield pending
                 pending = None
         if pending is not None:
@@ -131,8 +136,8 @@ def read_fragments(path: Path, track: Track) -> Iterator[Fragment]:
 def _content(file: BinaryIO, box: Box) -> bytes:
     if box.bytes > _LARGEST_BOX_IN_MEMORY:
         raise MalformedMp4(f"box {box.type} of {box.bytes} bytes")
-    file.seek(box.offset + 8)
-    return file.read(box.bytes - 8)
+    file.seek(box.offset + box.header_bytes)
+    return file.read(box.bytes - box.header_bytes)
 
 
 def _children(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -222,6 +227,8 @@ def _header_defaults(tfhd: bytes, defaults: Defaults) -> Defaults:
 def _run(trun: bytes, defaults: Defaults, decode_time: int, edit_start: int) -> Iterator[Sample]:
     version, flags = trun[0], int.from_bytes(trun[1:4], "big")
     count = struct.unpack_from(">I", trun, 4)[0]
+    if count > _MOST_SAMPLES:
+        raise MalformedMp4(f"a run of {count} samples")
     offset = 8 + (4 if flags & _TRUN_DATA_OFFSET else 0)
     first_flags = None
     if flags & _TRUN_FIRST_FLAGS:
