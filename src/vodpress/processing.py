@@ -238,10 +238,12 @@ def _verdict(
     if overview is not None and overview.asset.state is AssetState.ERRORED and overview.asset.reason_code:
         code = overview.asset.reason_code
         return CODES[code].exit_code, code, overview.asset.reason_message
-    if overview is not None and overview.dead_letters:
-        codes = {letter.id: _exit_of(letter) for letter in overview.dead_letters}
+    plans = {None, run.plan.record.id} if run.plan else {None}
+    letters = [letter for letter in overview.dead_letters if letter.plan_id in plans] if overview else []
+    if letters:
+        codes = {letter.id: _exit_of(letter) for letter in letters}
         gravest = worst(codes.values())
-        letter = next(letter for letter in overview.dead_letters if codes[letter.id] is gravest)
+        letter = next(letter for letter in letters if codes[letter.id] is gravest)
         return gravest, letter.code, letter.message
     if manifest is None:
         return ExitCode.INFRASTRUCTURE, "internal_error", "No job is left and there is no manifest."

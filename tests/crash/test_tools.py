@@ -89,6 +89,27 @@ def test_a_spoilt_rung_repeats_only_its_own_missing_slice(
     assert letters(vodpress, mended) == []
 
 
+def test_another_ladder_leaves_what_was_given_up_open(
+    vodpress: Vodpress, clip: Path, ladder_file: Path, out: Path, tmp_path: Path, replace_ffmpeg: StandIn
+) -> None:
+    spoil = replace_ffmpeg(HALVE.format(outputs="file:*/90p.mp4"), first_frame=FRAMES_A_SLICE)
+    spoilt = vodpress.run("process", clip, "--out", out, "--ladder", ladder_file, "--json", ffmpeg=spoil, **AT_ONCE)
+    assert spoilt.status == 5, spoilt
+    (letter,) = letters(vodpress, spoilt)
+
+    other = tmp_path / "other.toml"
+    other.write_text(ladder_file.read_text().replace("maxrate_kbps = ", "maxrate_kbps = 1"))
+    fine = vodpress.run("process", clip, "--out", out, "--ladder", other, "--json")
+    assert fine.status == 0, fine
+    assert fine.document["asset"] == spoilt.document["asset"]
+    assert fine.document["state"] == "ready"
+    assert letters(vodpress, fine) == [letter], "nobody asked for the first plan again"
+
+    mended = vodpress.run("process", clip, "--out", out, "--ladder", ladder_file, "--json")
+    assert mended.status == 0, mended
+    assert letters(vodpress, mended) == []
+
+
 def test_images_that_cannot_be_made_hold_up_nothing_and_wait_for_a_decision(
     vodpress: Vodpress, clip: Path, ladder_file: Path, out: Path, replace_ffmpeg: StandIn
 ) -> None:

@@ -143,6 +143,12 @@ class DeadLetterRecord:
     attempts: int
     created_at: str
 
+    @property
+    def plan_id(self) -> int | None:
+        """The plan that its work belongs to; `None` before there was one."""
+        plan_id = self.job_args.get("plan_id")
+        return None if plan_id is None else int(plan_id)
+
 
 @dataclass(frozen=True, slots=True)
 class LiveJobs:

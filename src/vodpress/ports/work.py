@@ -202,8 +202,8 @@ class DeadLetters(Protocol):
         """The asset's undecided ones, oldest first."""
         ...
 
-    async def resolve(self, asset_id: str, resolution: str) -> Sequence[DeadLetterRecord]:
-        """Decide all open ones of an asset and return them."""
+    async def resolve(self, asset_id: str, resolution: str, *, plan_id: int | None) -> Sequence[DeadLetterRecord]:
+        """Decide the open ones of a plan, or with `None` those from before there was one, and return them."""
         ...
 
 

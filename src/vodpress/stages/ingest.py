@@ -170,7 +170,15 @@ async def _fan_out(
         rendition.state is RenditionState.FAILED for rendition in await transaction.plans.renditions(record.id)
     ):
         await transaction.plans.reopen(record.id)
+    await resolve_by_retry(transaction, asset.id, plan_id=record.id)
     await transaction.jobs.enqueue(*await missing_jobs(transaction, record))
+
+
+async def resolve_by_retry(transaction: Transaction, asset_id: str, *, plan_id: int | None) -> None:
+    """Take back what was given up for a plan, or before there was one: its work is asked for again."""
+    for letter in await transaction.dead_letters.resolve(asset_id, "retry", plan_id=plan_id):
+        data = {"dead_letter": letter.id, "resolution": "retry"}
+        await transaction.emit(Event(EventType.DEAD_LETTER_RESOLVED, asset_id, data))
 
 
 async def missing_jobs(transaction: Transaction, record: PlanRecord) -> Sequence[JobRequest]:

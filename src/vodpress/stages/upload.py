@@ -108,10 +108,7 @@ async def finish_in(transaction: Transaction, received: Received, submission: Su
         asset_id = known.id
     if await transaction.assets.move(asset_id, AssetState.PROCESSING):
         await transaction.emit(Event(EventType.ASSET_PROCESSING, asset_id, {"passthrough": submission.passthrough}))
-    for letter in await transaction.dead_letters.resolve(asset_id, "retry"):
-        await transaction.emit(
-            Event(EventType.DEAD_LETTER_RESOLVED, asset_id, {"dead_letter": letter.id, "resolution": "retry"})
-        )
+    await ingest.resolve_by_retry(transaction, asset_id, plan_id=None)
     await transaction.jobs.hasten_of_asset(asset_id)  # whoever submits it again has mended what they waited for
     await transaction.jobs.enqueue(ingest.request(asset_id, submission.ladder))
     return asset_id

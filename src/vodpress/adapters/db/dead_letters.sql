@@ -9,4 +9,5 @@ SELECT * FROM dead_letters WHERE asset_id = %(asset_id)s AND resolution IS NULL 
 -- name: resolve
 UPDATE dead_letters SET resolution = %(resolution)s, resolved_at = now()
 WHERE asset_id = %(asset_id)s AND resolution IS NULL
+    AND (job_args ->> 'plan_id')::bigint IS NOT DISTINCT FROM %(plan_id)s::bigint
 RETURNING *;

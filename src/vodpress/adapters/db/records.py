@@ -89,9 +89,11 @@ class PostgresDeadLetters:
         """See `ports.DeadLetters.open_of`."""
         return [rows.dead_letter(row) for row in await self._session.all(_DEAD_LETTERS["open_of"], asset_id=asset_id)]
 
-    async def resolve(self, asset_id: str, resolution: str) -> Sequence[DeadLetterRecord]:
+    async def resolve(self, asset_id: str, resolution: str, *, plan_id: int | None) -> Sequence[DeadLetterRecord]:
         """See `ports.DeadLetters.resolve`."""
-        resolved = await self._session.all(_DEAD_LETTERS["resolve"], asset_id=asset_id, resolution=resolution)
+        resolved = await self._session.all(
+            _DEAD_LETTERS["resolve"], asset_id=asset_id, resolution=resolution, plan_id=plan_id
+        )
         return [rows.dead_letter(row) for row in resolved]
 
 

@@ -1,7 +1,7 @@
 """procrastinate's job manager with our statements in place of its own, where its guarantees are weaker than ours.
 
 It fetches under a new claim and counts the attempt there; it does not settle, for handlers do that in the transaction
-of their result; and it goes on listening after a lost connection.
+of their result; and it goes on fetching and listening after a lost connection.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ import asyncio
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import structlog
 from procrastinate import PsycopgConnector, exceptions, jobs
 from procrastinate.connector import LISTEN_TIMEOUT, BaseConnector, Notify
 from procrastinate.manager import JobManager, NotificationCallback
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, InterfaceError, OperationalError
 
 from vodpress.adapters.db.named_sql import load
 from vodpress.domain.job import Claim
 
 _SQL = load(__package__, "engine.sql")
-_LISTEN_AGAIN_SECONDS = 1.0
+_AGAIN_SECONDS = 1.0
 
 _log = structlog.get_logger(__name__)
 
@@ -46,11 +47,13 @@ class ClaimingJobManager(JobManager):
 
     Args:
         kinds: the job kinds that this release can run; others are left to workers that can.
+        stopping: once it is set, nothing more is fetched.
     """
 
-    def __init__(self, connector: BaseConnector, kinds: Sequence[str]) -> None:
+    def __init__(self, connector: BaseConnector, kinds: Sequence[str], stopping: asyncio.Event) -> None:
         super().__init__(connector)
         self._kinds = list(kinds)
+        self._stopping = stopping
         self._held: dict[str, int] = {}
         self._of_job: dict[int, Claim] = {}
         self._heard: Counter[str] = Counter()
@@ -65,32 +68,58 @@ class ClaimingJobManager(JobManager):
         if self._of_job.get(claim.job_id) == claim:
             del self._of_job[claim.job_id]
 
+    def worker_of(self, claim_id: str) -> int | None:
+        """The worker that holds a claim; `None` when it was let go."""
+        return self._held.get(claim_id)
+
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
-        """Take the next job of the worker's one queue under a new claim."""
+        """Take the next job of the worker's one queue under a new claim; a lost database is waited for."""
         (queue,) = queues or ()
+        while not self._stopping.is_set():
+            heard = self._heard[queue]
+            try:
+                job = await self._fetch(queue, worker_id)
+            except exceptions.ConnectorException as error:
+                if not isinstance(error.__cause__, OperationalError | InterfaceError):
+                    raise
+                # The engine would end the worker and all that it runs, though the leases may outlast this moment.
+                _log.warning("cannot fetch jobs, trying again", queue=queue, reason=str(error.__cause__))
+                await pause(self._stopping, _AGAIN_SECONDS)
+                continue
+            # The engine forgets what it heard while it fetched; a job enqueued in that moment would wait for a poll.
+            if job is not None or heard == self._heard[queue]:
+                return job
+        return None
+
+    async def _fetch(self, queue: str, worker_id: int) -> jobs.Job | None:
         claim_id = str(uuid.uuid4())
         # Held before it is in the database, so that a heartbeat in between does not take it for one that was lost.
         self._held[claim_id] = worker_id
         rows: list[dict[str, Any]] = []
         try:
-            heard = -1
-            # The engine forgets what it heard while it fetched; a job enqueued in that moment would wait for a poll.
-            while not rows and heard != self._heard[queue]:
-                heard = self._heard[queue]
-                rows = await self.connector.execute_query_all_async(
-                    query=_SQL["fetch"], queue=queue, kinds=self._kinds, worker_id=worker_id, claim_id=claim_id
-                )
+            rows = await self.connector.execute_query_all_async(
+                query=_SQL["fetch"], queue=queue, kinds=self._kinds, worker_id=worker_id, claim_id=claim_id
+            )
         finally:
             if not rows:
                 self._held.pop(claim_id, None)
         if not rows:
             return None
-        job = jobs.Job.from_row(rows[0])
         self._of_job[rows[0]["id"]] = Claim(rows[0]["id"], claim_id, attempt=rows[0]["attempts"])
-        return job
+        return jobs.Job.from_row(rows[0])
 
     async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:
         """Nothing: the handler settled the job under its claim, or the job is to be rescued."""
+
+    async def retry_job(
+        self,
+        job: jobs.Job,
+        retry_at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        lock: str | None = None,
+    ) -> None:
+        """Nothing, for the same reason."""
 
     async def heartbeat(self, worker_ids: Sequence[int]) -> set[int]:
         """Renew the leases of this process's workers; returns those that are not taken for dead."""
@@ -103,14 +132,10 @@ class ClaimingJobManager(JobManager):
     async def update_heartbeat(self, worker_id: int) -> None:
         """Nothing: the runner renews all leases of the process at once."""
 
-    async def list_jobs_to_abort_async(self, queue: str | None = None) -> Iterable[int]:
-        """Jobs held here whose claim is void: cancelled, or rescued while this process was away."""
-        held = list(self._of_job.values())
-        rows = await self.connector.execute_query_all_async(
-            query=_SQL["live_claims"], claim_ids=[claim.claim_id for claim in held]
-        )
-        live = {str(row["claim_id"]) for row in rows}
-        return [claim.job_id for claim in held if claim.claim_id not in live]
+    async def live_claims(self, claim_ids: Collection[str]) -> set[str]:
+        """Which of these claims are not void: cancelled, or rescued while this process was away."""
+        rows = await self.connector.execute_query_all_async(query=_SQL["live_claims"], claim_ids=list(claim_ids))
+        return {str(row["claim_id"]) for row in rows}
 
     async def listen_for_jobs(
         self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
@@ -127,4 +152,12 @@ class ClaimingJobManager(JobManager):
                 await super().listen_for_jobs(on_notification=hear, queues=queues)
             except exceptions.ConnectorException as error:
                 _log.warning("not listening for jobs, polling meanwhile", queues=queues, reason=str(error.__cause__))
-            await asyncio.sleep(_LISTEN_AGAIN_SECONDS)
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+
+async def pause(stopping: asyncio.Event, seconds: float) -> None:
+    """Wait so long, or until it is time to stop."""
+    try:
+        await asyncio.wait_for(stopping.wait(), timeout=seconds)
+    except TimeoutError:
+        return

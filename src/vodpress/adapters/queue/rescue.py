@@ -21,6 +21,7 @@ from vodpress.domain.retry import Schedule
 
 _SQL = load(__package__, "rescue.sql")
 _LOOKS_A_LEASE = 3
+_MOST_AT_ONCE = 1000  # the next look finds the rest
 
 _log = structlog.get_logger(__name__)
 
@@ -70,29 +71,46 @@ class Rescuer(Generic[Transaction]):
     async def rescue(self) -> int:
         """Rescue every job that needs it now, each in a transaction of its own; returns how many.
 
+        A job that cannot be given up, because `run_out` raises, stays as it is and stands in no other's way.
+
         Raises:
             Failure: `database_unavailable`.
         """
         rescued = 0
-        while await self._rescue_one():
-            rescued += 1
+        for job_id in await self._abandoned():
+            try:
+                rescued += await self._rescue(job_id)
+            except Failure:
+                raise
+            except Exception:
+                _log.exception("job cannot be given up, it is tried again at the next look", job=job_id)
         async with self._begin() as transaction:
             await transaction.session.change(_SQL["forget_workers"], lease_seconds=self._lease_seconds)
         return rescued
 
-    async def _rescue_one(self) -> bool:
+    async def _abandoned(self) -> list[int]:
+        kinds = [str(kind) for kind in self._schedules]
         async with self._begin() as transaction:
-            row = await transaction.session.one(_SQL["next_abandoned"], lease_seconds=self._lease_seconds)
+            rows = await transaction.session.all(
+                _SQL["abandoned"], lease_seconds=self._lease_seconds, kinds=kinds, limit=_MOST_AT_ONCE
+            )
+        return [row["id"] for row in rows]
+
+    async def _rescue(self, job_id: int) -> bool:
+        async with self._begin() as transaction:
+            if await transaction.session.one(_SQL["lock"], job_id=job_id) is None:
+                return False
+            row = await transaction.session.one(_SQL["look_again"], job_id=job_id, lease_seconds=self._lease_seconds)
             if row is None:
                 return False
             kind, attempt = row["task_name"], row["attempts"]
             if attempt < self._schedules[JobKind(kind)].attempts:
-                await transaction.session.change(_SQL["give_to_others"], job_id=row["id"])
-                _log.warning("job rescued from a dead worker", job=row["id"], kind=kind, attempt=attempt)
+                await transaction.session.change(_SQL["give_to_others"], job_id=job_id)
+                _log.warning("job rescued from a dead worker", job=job_id, kind=kind, attempt=attempt)
                 return True
             # Under a claim of our own, so that the dead worker can change nothing, should it come back.
-            claim = Claim(row["id"], str(uuid.uuid4()), attempt)
-            await transaction.session.change(_SQL["bury"], job_id=row["id"])
+            claim = Claim(job_id, str(uuid.uuid4()), attempt)
+            await transaction.session.change(_SQL["bury"], job_id=job_id)
             await self._run_out(kind, claim, row["args"], transaction)
-            _log.error("job given up, every worker that took it died", job=row["id"], kind=kind, attempts=attempt)
+            _log.error("job given up, every worker that took it died", job=job_id, kind=kind, attempts=attempt)
             return True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -15,9 +16,9 @@ from psycopg import AsyncConnection
 from psycopg import Error as PsycopgError
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from vodpress.adapters.queue.engine import AttentiveConnector, ClaimingJobManager
+from vodpress.adapters.queue.engine import AttentiveConnector, ClaimingJobManager, pause
 from vodpress.adapters.queue.settle import hand_back
-from vodpress.domain.failure import LeaseLost, VodpressError
+from vodpress.domain.failure import Failure, LeaseLost, VodpressError
 from vodpress.domain.job import QUEUE_OF, Claim, Queue
 
 Execute = Callable[[str, Claim, Mapping[str, Any]], Awaitable[None]]
@@ -27,13 +28,15 @@ Pool = AsyncConnectionPool[AsyncConnection[Any]]
 
 _BEATS_A_LEASE = 4
 _AGAIN_SECONDS = 1.0
-_NEVER_SECONDS = 10.0**9  # the runner renews leases itself, because the engine stops doing so after a lost connection
+# The runner renews leases and looks for void claims itself: the engine does the former in a task that nobody watches,
+# and the latter by job, not by claim.
+_NEVER_SECONDS = 10.0**9
 
 _log = structlog.get_logger(__name__)
 
 
 class QueueRunner:
-    """The workers of one process.
+    """The workers of one process, for one run.
 
     Args:
         pool: connections for fetching and settling; each queue takes one more of its own for listening.
@@ -59,9 +62,10 @@ class QueueRunner:
         self._lease_seconds = lease_seconds
         self._grace_seconds = grace_seconds
         self._poll_seconds = poll_seconds
+        self._stopping = asyncio.Event()
         self._connector = AttentiveConnector()
         self._app = App(connector=self._connector)
-        self._manager = ClaimingJobManager(self._connector, [str(kind) for kind in QUEUE_OF])
+        self._manager = ClaimingJobManager(self._connector, [str(kind) for kind in QUEUE_OF], self._stopping)
         self._app.job_manager = self._manager
         self._workers: dict[Queue, Worker] = {}
         self._handlers: dict[str, asyncio.Task[Any]] = {}
@@ -70,32 +74,34 @@ class QueueRunner:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then take nothing new, and finish or hand back what runs."""
-        async with self._app.open_async(self._pool):
-            beating = asyncio.create_task(self._beat())
+        async with self._app.open_async(self._pool), asyncio.TaskGroup() as group:
+            beating = group.create_task(self._beat())
             try:
-                async with asyncio.TaskGroup() as group:
+                async with asyncio.TaskGroup() as serving:
                     for queue in self._concurrency:
-                        group.create_task(self._serve(queue, stop))
-                    group.create_task(self._stop_on(stop))
+                        serving.create_task(self._serve(queue))
+                    serving.create_task(self._stop_on(stop))
             finally:
                 beating.cancel()
-                await asyncio.gather(beating, return_exceptions=True)
 
     async def _stop_on(self, stop: asyncio.Event) -> None:
-        await stop.wait()
-        for worker in self._workers.values():
-            worker.stop()
+        try:
+            await stop.wait()
+        finally:
+            self._stopping.set()
+            for worker in self._workers.values():
+                worker.stop()
 
-    async def _serve(self, queue: Queue, stop: asyncio.Event) -> None:
+    async def _serve(self, queue: Queue) -> None:
         """Keep a worker on the queue: one that lost the database or was taken for dead is followed by another."""
-        while not stop.is_set():
+        while not self._stopping.is_set():
             worker = self._workers[queue] = Worker(
                 self._app,
                 queues=[str(queue)],
                 name=str(queue),
                 concurrency=self._concurrency[queue],
                 fetch_job_polling_interval=self._poll_seconds,
-                abort_job_polling_interval=self._lease_seconds / _BEATS_A_LEASE,
+                abort_job_polling_interval=_NEVER_SECONDS,
                 shutdown_graceful_timeout=self._grace_seconds,
                 install_signal_handlers=False,
                 update_heartbeat_interval=_NEVER_SECONDS,
@@ -105,8 +111,7 @@ class QueueRunner:
                 await worker.run()
             except (ConnectorException, PsycopgError, PoolTimeout) as error:
                 _log.warning("worker lost the database", queue=str(queue), reason=str(error.__cause__ or error))
-            if not stop.is_set():
-                await _wait(stop, _AGAIN_SECONDS)
+            await pause(self._stopping, _AGAIN_SECONDS)
 
     async def _handle(self, context: JobContext, /, **args: Any) -> None:
         """One job. The executor settles it; what it could not settle is handed back, or left to be rescued."""
@@ -119,52 +124,70 @@ class QueueRunner:
         try:
             await self._execute(context.job.task_name, claim, args)
         except asyncio.CancelledError:
-            await asyncio.shield(asyncio.ensure_future(self._hand_back(claim)))
+            await _to_its_end(self._hand_back(claim))
             raise
         except VodpressError as error:
-            _log.warning("job not settled, it will be rescued", job=claim.job_id, reason=str(error))
+            _log.warning("job not settled", job=claim.job_id, reason=str(error))
+            if isinstance(error, Failure) and error.code == "database_unavailable":
+                # Not at once: what fails every time would otherwise go round as fast as it can.
+                await _to_its_end(self._hand_back(claim, after_seconds=_AGAIN_SECONDS))
         finally:
             self._handlers.pop(claim.claim_id, None)
             self._manager.let_go(claim)
 
-    async def _hand_back(self, claim: Claim) -> None:
+    async def _hand_back(self, claim: Claim, *, after_seconds: float = 0.0) -> None:
         try:
-            async with self._pool.connection() as connection, connection.transaction():
-                await hand_back(connection, claim)
+            async with asyncio.timeout(self._lease_seconds):
+                await asyncio.sleep(after_seconds)
+                async with self._pool.connection() as connection, connection.transaction():
+                    await hand_back(connection, claim)
             _log.info("job handed back", job=claim.job_id)
         except LeaseLost:
             _log.info("job was settled or taken by another", job=claim.job_id)
-        except (PsycopgError, PoolTimeout) as error:
+        except (PsycopgError, PoolTimeout, TimeoutError) as error:
             _log.warning("job could not be handed back, it will be rescued", job=claim.job_id, reason=str(error))
 
     async def _beat(self) -> None:
-        """Renew the leases. Without the database for as long as a lease lasts, others have the jobs: stop them here."""
+        """Renew the leases, and stop the jobs whose claims are void.
+
+        Without the database for as long as a lease lasts, others have all of them.
+        """
         renewed = time.monotonic()
+        void: set[str] = set()
         while True:
             await asyncio.sleep(self._lease_seconds / _BEATS_A_LEASE)
+            asked = time.monotonic()
             workers = {worker.worker_id: worker for worker in self._workers.values() if worker.worker_id is not None}
+            handlers = dict(self._handlers)
             try:
                 async with asyncio.timeout(self._lease_seconds / 2):
                     known = await self._manager.heartbeat(list(workers))
+                    live = await self._manager.live_claims(handlers)
             except (ConnectorException, PoolTimeout, TimeoutError) as error:
                 _log.warning("no heartbeat", reason=str(error.__cause__ or error))
                 if time.monotonic() - renewed > self._lease_seconds:
-                    self._cancel_handlers("the lease ended while the database was away")
+                    self._cancel(handlers, "the lease ended while the database was away")
                 continue
-            renewed = time.monotonic()
-            for worker_id, worker in workers.items():
-                if worker_id not in known and worker.worker_id == worker_id:
-                    _log.warning("worker was taken for dead, a new one starts", worker=worker_id)
-                    worker.stop()
+            renewed = asked
+            for worker_id in workers.keys() - known:
+                _log.warning("worker was taken for dead, a new one starts", worker=worker_id)
+                workers[worker_id].stop()
+            lost = {claim for claim in handlers if self._manager.worker_of(claim) not in known}
+            # Void at two looks: at one, it may be that the handler has settled the job and is about to end.
+            seen, void = void, set(handlers) - live
+            self._cancel({claim: handlers[claim] for claim in lost | (void & seen)}, "its claim is void")
 
-    def _cancel_handlers(self, reason: str) -> None:
-        for task in self._handlers.values():
-            _log.warning("job stopped", reason=reason)
-            task.cancel()
+    def _cancel(self, handlers: Mapping[str, asyncio.Task[Any]], reason: str) -> None:
+        for claim_id, task in handlers.items():
+            if claim_id in self._handlers and not task.cancelling():  # once: it may be cleaning up
+                _log.warning("job stopped", reason=reason)
+                task.cancel()
 
 
-async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), timeout=seconds)
-    except TimeoutError:
-        return
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await `work`, however often this task is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({task})
+    task.result()
