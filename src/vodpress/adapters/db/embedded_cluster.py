@@ -8,10 +8,12 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vodpress.adapters.db.embedded_account import Account, let_through
+from vodpress.adapters.kernel import die_with_parent
 from vodpress.domain.failure import Failure, InvalidRequest
 
 MAJOR_VERSION = "18"
@@ -51,6 +53,7 @@ _INITDB = (
     "--auth-host=reject",
 )
 _INITDB_SECONDS = 120
+_REMOVE_TRIES, _REMOVE_PAUSE_SECONDS = 40, 0.05
 
 
 def server_environment() -> dict[str, str]:
@@ -108,12 +111,22 @@ def ensure_cluster(folder: Path, account: Account, programs: Path) -> Path:
         Failure: `database_unavailable` or `disk_full`, when it cannot be made.
     """
     data = folder / "data"
-    for unfinished in folder.glob("new-*"):
-        shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that died in `_create`
+    _remove_unfinished(folder)
     let_through(account, [data, programs / "postgres"])
     if not data.exists():
         _create(data, account, programs)
     return data
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove what a process left that died in `_create`. Its programs die with it, but may write a moment longer."""
+    for _ in range(_REMOVE_TRIES):
+        left = list(folder.glob("new-*"))
+        if not left:
+            return
+        for unfinished in left:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        time.sleep(_REMOVE_PAUSE_SECONDS)
 
 
 def _create(data: Path, account: Account, programs: Path) -> None:
@@ -152,6 +165,7 @@ def _run(command: Sequence[Path | str], account: Account, folder: Path, *, state
             cwd=folder,
             env=server_environment(),
             timeout=_INITDB_SECONDS,
+            preexec_fn=die_with_parent,
             **account.spawn_identity,
         )
     except (OSError, subprocess.SubprocessError) as error:
