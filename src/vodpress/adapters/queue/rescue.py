@@ -82,7 +82,7 @@ class Rescuer(Generic[Transaction]):
                 rescued += await self._rescue(job_id)
             except Failure:
                 raise
-            except Exception:
+            except Exception:  # noqa: BLE001 - one job that cannot be given up must not end rescue for all
                 _log.exception("job cannot be given up, it is tried again at the next look", job=job_id)
         async with self._begin() as transaction:
             await transaction.session.change(_SQL["forget_workers"], lease_seconds=self._lease_seconds)
