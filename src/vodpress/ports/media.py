@@ -110,7 +110,7 @@ class Transcoder(Protocol):
         ...
 
     async def check_decodes(self, path: Path, plan: Plan, *, whole: bool) -> None:
-        """Decode the first and the last second of a rendition, or all of it. Raises `Failure("output_unverified")`."""
+        """Decode the start and the end of a rendition, or all of it. Raises `Failure("output_unverified")`."""
         ...
 
     async def thumbnails(self, source: Path, plan: Plan, probe: Probe, folder: Path) -> ImageSet:

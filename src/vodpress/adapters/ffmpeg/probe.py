@@ -21,7 +21,7 @@ from vodpress.domain.failure import Failure, FailureKind
 from vodpress.domain.media import Probe, VideoStream
 
 _LARGEST_DESCRIPTION_BYTES = 8 << 20
-_SAMPLE_SECONDS = 1.0
+_SAMPLE_SECONDS = 0.5
 # Rounding of the last packet's duration, and sound that ends a little before the picture, are no truncation.
 _SLACK_SECONDS = Fraction(1)
 _SLACK_PART = Fraction(1, 50)
@@ -187,7 +187,7 @@ class FFmpegProber:
 
 
 def _check_arguments(path: Path, probe: Probe, *, whole: bool) -> list[str]:
-    """Decode to nothing: all of it, or a second at the start, in the middle and at the end."""
+    """Decode to nothing: all of it, or half a second at the start, in the middle and at the end."""
     begin = probe.video.scan.first_pts_seconds
     length = probe.video.scan.duration_seconds
     picture = f":{probe.video.index}"

@@ -22,7 +22,7 @@ from vodpress.domain.media import Probe
 from vodpress.domain.plan import AudioPlan, Plan, RungPlan, Slice
 from vodpress.ports import EncodeReport, ImageSet, OnProgress, Progress, VerifiedFile
 
-_CHECKED_SECONDS = 1
+_CHECKED_SECONDS = 0.5
 
 
 class FFmpegTranscoder:
@@ -107,7 +107,7 @@ class FFmpegTranscoder:
         if whole or short:
             arguments += [*opened, "-map", "0"]
         else:
-            arguments += ["-t", str(_CHECKED_SECONDS), *opened, "-sseof", f"-{_CHECKED_SECONDS}", *opened]
+            arguments += ["-t", f"{_CHECKED_SECONDS:g}", *opened, "-sseof", f"-{_CHECKED_SECONDS:g}", *opened]
             arguments += ["-map", "0", "-map", "1"]
         ended = await run_tool(
             [self._ffmpeg.path, *arguments, "-f", "null", "-"],
