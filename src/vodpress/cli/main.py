@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -46,8 +47,22 @@ def _start(
     del show_version  # its callback has ended the command
 
 
+def _open_standard_streams() -> None:
+    """Put nothing in place of standard streams that were closed: a database connection must not take their numbers."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
 def main() -> None:
     """Entry point of the console script."""
+    _open_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter must not end a command
     app()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -64,13 +66,25 @@ def _say_why(error: InvalidRequest | Failure) -> None:
 
 def print_json(document: object) -> None:
     """One JSON document on standard output, in ASCII: names of files may be in no encoding at all."""
-    sys.stdout.write(json.dumps(document, default=str) + "\n")
-    sys.stdout.flush()
+    _write(json.dumps(document, default=str) + "\n")
 
 
 def print_lines(*lines: str) -> None:
     """Lines for people on standard output; control characters in them are shown, not obeyed."""
-    sys.stdout.write("".join(printable(line) + "\n" for line in lines))
+    _write("".join(printable(line) + "\n" for line in lines))
+
+
+def _write(text: str) -> None:
+    """Write to standard output; end the process, without a traceback, when nobody reads it or its disk is full."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer must not be tried again at the end, which would change the exit status.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            say(f"vodpress: standard output cannot be written: {error.strerror}.")
+        raise typer.Exit(int(ExitCode.INFRASTRUCTURE)) from error
 
 
 def print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
@@ -86,9 +100,10 @@ def print_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) ->
 
 
 def say(text: str) -> None:
-    """A line for people on standard error."""
-    sys.stderr.write("\n".join(printable(line) for line in text.splitlines()) + "\n")
-    sys.stderr.flush()
+    """A line for people on standard error. Where that cannot be written, there is no place left to say so."""
+    with suppress(OSError):
+        sys.stderr.write("\n".join(printable(line) for line in text.splitlines()) + "\n")
+        sys.stderr.flush()
 
 
 def printable(text: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -88,7 +89,7 @@ class Vodpress:
         """Run a command to its end."""
         ended = subprocess.run(
             self._command(arguments),
-            env=self._environment(settings),
+            env=self.environment(settings),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -108,7 +109,7 @@ class Vodpress:
         """Start a command in a process group of its own, as a shell would; killed with it should the test fail."""
         process = subprocess.Popen(
             self._command(arguments),
-            env=self._environment(settings),
+            env=self.environment(settings),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -159,7 +160,7 @@ class Vodpress:
     def _command(self, arguments: tuple[str | Path, ...]) -> list[str | Path]:
         return [SCRIPT, *arguments]
 
-    def _environment(self, settings: Mapping[str, object]) -> dict[str, str]:
+    def environment(self, settings: Mapping[str, object] = MappingProxyType({})) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("VODPRESS_")}
         chosen = {"home": self.home, **self._settings, **settings}
         return {**inherited, **{f"VODPRESS_{name.upper()}": str(value) for name, value in chosen.items()}}

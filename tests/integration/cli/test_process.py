@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pty
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
@@ -16,7 +17,7 @@ import jsonschema
 import pytest
 from tests.conftest import temporary_home
 from tests.integration.cli.conftest import RUNGS, StandIn
-from tests.integration.cli.console import Ended, Vodpress
+from tests.integration.cli.console import SCRIPT, Ended, Vodpress
 
 from vodpress.adapters.db.embedded import EmbeddedPostgres
 
@@ -286,3 +287,25 @@ def test_a_passthrough_must_be_text(processed: Processed, out: Path) -> None:
     assert ended.status == 2
     assert "--passthrough" in ended.stderr
     assert not out.exists()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_no_status(
+    vodpress: Vodpress, clip: Path, ladder_file: Path, out: Path, closed: str
+) -> None:
+    command = [SCRIPT, "process", clip, "--out", out, "--ladder", ladder_file, "--json"]
+    shell = ["/bin/sh", "-c", f'"$@" {closed}', "sh", *map(str, command)]
+    ended = subprocess.run(shell, env=vodpress.environment(), capture_output=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended
+    assert b"Traceback" not in ended.stdout + ended.stderr
+    assert (out / "clip" / "manifest.json").exists()
+
+
+def test_a_full_disk_behind_standard_output_is_no_traceback(vodpress: Vodpress) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [SCRIPT, "asset", "list"], env=vodpress.environment(), stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert ended.returncode == 5
+    assert b"No space left on device" in ended.stderr
+    assert b"Traceback" not in ended.stderr
