@@ -110,7 +110,8 @@ asyncio.run(main())
 
 
 def test_large_objects_need_little_memory(place: Place, kind: str, tmp_path: Path) -> None:
-    size_mib, most_mib = (64, 16) if kind == "local" else (256, 64)
+    # What a server and a client have in flight depends on how busy both are; a whole object would be twice the limit.
+    size_mib, most_mib = (64, 16) if kind == "local" else (256, 128)
     with start(CARRY, place, str(tmp_path), str(size_mib)) as carrier:
         assert carrier.stdout is not None
         grown_mib = int(carrier.stdout.read())
