@@ -125,9 +125,17 @@ def temporary_home() -> Iterator[Path]:
     try:
         yield folder
         _await_stop(folder)
-        shutil.rmtree(folder)
+        _remove(folder)
     finally:
         os.close(ours)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a home. Programs of a server that was refused while it was made may write a moment longer."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while folder.exists():
+        last = time.monotonic() > deadline
+        shutil.rmtree(folder, ignore_errors=not last)
 
 
 def _await_stop(home: Path) -> None:
