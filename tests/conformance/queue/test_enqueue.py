@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.conformance.queue.workers import Pool, enqueue, fetch, request, settle_as, taken, until
+from tests.conformance.queue.workers import WAITS_FOR_A_LOCK, Pool, enqueue, fetch, request, settle_as, taken, until
 
 from vodpress.adapters.queue.inspect import count_jobs
 from vodpress.adapters.queue.jobs import QueueJobs
 from vodpress.domain.job import JobKind, JobRequest, JobState
-
-WAITS_FOR_A_LOCK = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 async def test_a_rollback_leaves_no_job(pool: Pool) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.conformance.queue.workers import (
     DEADLINE_SECONDS,
     Pool,
@@ -82,7 +83,7 @@ async def test_rescue_passes_by_a_job_that_is_being_settled(pool: Pool) -> None:
     await silence(pool)
     async with pool.connection() as connection, connection.transaction():
         await connection.execute("SELECT FROM procrastinate_jobs FOR UPDATE")
-        assert await Rescue(pool).rescue() == 0
+        assert await asyncio.wait_for(Rescue(pool).rescue(), DEADLINE_SECONDS) == 0
     await settle_as(pool, "complete", claim)
 
 
@@ -139,7 +140,9 @@ async def test_a_job_of_a_kind_from_another_release_is_left_to_its_rescuers(pool
             "VALUES ('light', 'hologram', 'k', 'doing', gen_random_uuid(), 1)"
         )
     await silence(pool)
-    assert await Rescue(pool).rescue() == 1
+    with capture_logs() as logs:
+        assert await Rescue(pool).rescue() == 1
+    assert [entry["log_level"] for entry in logs] == ["warning"], "nothing is said of the other"
     assert await job(pool, claim.job_id) == (JobState.TODO, 1)
 
 

@@ -26,6 +26,7 @@ Execute = Callable[[str, Claim, Mapping[str, Any]], Awaitable[None]]
 NEVER_SECONDS = 3600.0
 DEADLINE_SECONDS = 20.0
 LOOK_SECONDS = 0.01
+WAITS_FOR_A_LOCK = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 SETTLERS: dict[str, Callable[[Connection, Claim], Awaitable[None]]] = {
     "verify": settle.verify,
     "complete": settle.complete,
@@ -49,13 +50,17 @@ async def enqueue(pool: Pool, *requests: JobRequest) -> int:
 async def fetch(pool: Pool, *, queue: Queue = Queue.LIGHT) -> Claim | None:
     """Take a job as a worker does that then falls silent: a worker on record, without a heartbeat to come."""
     async with pool.connection() as connection, connection.transaction():
-        worker = await (await connection.execute("SELECT procrastinate_register_worker_v1()")).fetchone()
-        row = await (
-            await connection.execute(
-                "SELECT id, claim_id, attempts FROM vodpress_fetch_job(%s, %s, %s, gen_random_uuid())",
-                (queue, [str(kind) for kind in JobKind], worker[0] if worker else None),
-            )
-        ).fetchone()
+        return await fetch_on(connection, queue=queue)
+
+
+async def fetch_on(connection: Connection, *, queue: Queue = Queue.LIGHT) -> Claim | None:
+    worker = await (await connection.execute("SELECT procrastinate_register_worker_v1()")).fetchone()
+    row = await (
+        await connection.execute(
+            "SELECT id, claim_id, attempts FROM vodpress_fetch_job(%s, %s, %s, gen_random_uuid())",
+            (queue, [str(kind) for kind in JobKind], worker[0] if worker else None),
+        )
+    ).fetchone()
     return Claim(row[0], str(row[1]), row[2]) if row else None
 
 
