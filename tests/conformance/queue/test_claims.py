@@ -214,6 +214,24 @@ async def test_the_database_refuses_a_job_that_makes_no_sense(pool: Pool, change
                 await connection.execute(f"UPDATE procrastinate_jobs SET {change}".encode())
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "finish_job_v1(%s, 'succeeded', false)",
+        "finish_job_v1(%s, 'failed', false)",
+        "retry_job_v2(%s, now(), NULL, NULL, NULL)",
+    ],
+)
+async def test_the_database_refuses_what_the_engine_would_do_to_a_claimed_job(pool: Pool, function: str) -> None:
+    await enqueue(pool, request())
+    claim = await taken(pool)
+    async with pool.connection() as connection:
+        with pytest.raises(psycopg.errors.CheckViolation):
+            async with connection.transaction():
+                await connection.execute(f"SELECT procrastinate_{function}".encode(), (claim.job_id,))
+    assert await job(pool, claim.job_id) == (JobState.DOING, 1)
+
+
 async def test_a_key_that_runs_again_keeps_an_old_job_from_being_revived(pool: Pool) -> None:
     await enqueue(pool, request())
     claim = await taken(pool)

@@ -110,7 +110,7 @@ async def test_only_the_old_one_is_stopped_when_a_process_gets_its_own_job_again
         await settle_as(pool, "complete", claim)
         completed.set()
 
-    async with running(pool, work, lease_seconds=1), asyncio.timeout(DEADLINE_SECONDS):
+    async with running(pool, work, lease_seconds=2), asyncio.timeout(DEADLINE_SECONDS):
         old = await begun.get()
         async with pool.connection() as connection:
             await connection.execute("UPDATE procrastinate_jobs SET status = 'todo', claim_id = NULL, worker_id = NULL")
