@@ -16,8 +16,12 @@ async def cancel_of_asset(connection: AsyncConnection[Any], asset_id: str) -> in
 
     Running ones lose their claim, and their handlers are cancelled once the transaction is committed.
     """
-    cursor = await connection.execute(_SQL["cancel_of_asset"], {"asset_id": asset_id})
-    return cursor.rowcount
+    cancelled = 0
+    while True:
+        cancelled += (await connection.execute(_SQL["cancel_of_asset"], {"asset_id": asset_id})).rowcount
+        # It may have waited for a job that was being settled, in a transaction that enqueued the next one.
+        if await (await connection.execute(_SQL["is_live"], {"asset_id": asset_id})).fetchone() is None:
+            return cancelled
 
 
 async def hasten_of_asset(connection: AsyncConnection[Any], asset_id: str) -> int:

@@ -20,6 +20,10 @@ SELECT id,
     END
 FROM live;
 
+-- name: is_live
+-- A statement of its own, for a view of what was committed while the one above waited.
+SELECT FROM procrastinate_jobs WHERE status IN ('todo', 'doing') AND args ->> 'asset_id' = %(asset_id)s LIMIT 1;
+
 -- name: hasten_of_asset
 WITH waiting AS (
     UPDATE procrastinate_jobs

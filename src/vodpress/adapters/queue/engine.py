@@ -93,7 +93,7 @@ class ClaimingJobManager(JobManager):
 
     async def _fetch(self, queue: str, worker_id: int) -> jobs.Job | None:
         claim_id = str(uuid.uuid4())
-        # Held before it is in the database, so that a heartbeat in between does not take it for one that was lost.
+        # Held before it is in the database, so that a heartbeat does not take it for one that was lost.
         self._held[claim_id] = worker_id
         rows: list[dict[str, Any]] = []
         try:
@@ -122,12 +122,19 @@ class ClaimingJobManager(JobManager):
         """Nothing, for the same reason."""
 
     async def heartbeat(self, worker_ids: Sequence[int]) -> set[int]:
-        """Renew the leases of this process's workers; returns those that are not taken for dead."""
-        claims = [claim_id for claim_id, worker_id in self._held.items() if worker_id in worker_ids]
-        rows = await self.connector.execute_query_all_async(
-            query=_SQL["heartbeat"], worker_ids=list(worker_ids), claim_ids=claims
-        )
-        return {row["worker_id"] for row in rows}
+        """Renew the leases of this process's workers; returns those that are not taken for dead.
+
+        Jobs that a worker is on record for but that this process does not hold (the answer to a fetch was lost, or
+        settling failed) lose their worker, so that rescue finds them.
+        """
+        ids = list(worker_ids)
+        known = await self.connector.execute_query_all_async(query=_SQL["heartbeat"], worker_ids=ids)
+        rows = await self.connector.execute_query_all_async(query=_SQL["on_record"], worker_ids=ids)
+        # Compared only now: a claim is held before it is on record, but many may come while the database is asked.
+        lost = [str(row["claim_id"]) for row in rows if str(row["claim_id"]) not in self._held]
+        if lost:
+            await self.connector.execute_query_async(query=_SQL["disown"], claim_ids=lost)
+        return {row["id"] for row in known}
 
     async def update_heartbeat(self, worker_id: int) -> None:
         """Nothing: the runner renews all leases of the process at once."""

@@ -3,7 +3,13 @@ SELECT *
 FROM vodpress_fetch_job(%(queue)s, %(kinds)s::text[], %(worker_id)s::bigint, %(claim_id)s::uuid);
 
 -- name: heartbeat
-SELECT vodpress_heartbeat(%(worker_ids)s::bigint[], %(claim_ids)s::uuid[]) AS worker_id;
+UPDATE procrastinate_workers SET last_heartbeat = now() WHERE id = ANY (%(worker_ids)s::bigint[]) RETURNING id;
+
+-- name: on_record
+SELECT claim_id FROM procrastinate_jobs WHERE status = 'doing' AND worker_id = ANY (%(worker_ids)s::bigint[]);
+
+-- name: disown
+UPDATE procrastinate_jobs SET worker_id = NULL WHERE status = 'doing' AND claim_id = ANY (%(claim_ids)s::uuid[]);
 
 -- name: live_claims
 SELECT claim_id FROM procrastinate_jobs WHERE status = 'doing' AND claim_id = ANY (%(claim_ids)s::uuid[]);
