@@ -27,7 +27,7 @@ from vodpress.domain.job import Claim, JobKind, JobRequest, JobState
 
 
 class SlowLine:
-    """A pool for a runner in which the next heartbeat that asks for a connection waits, and what comes later does not."""
+    """A pool for a runner in which the next heartbeat that asks for a connection waits, and nothing after it."""
 
     def __init__(self, database: str) -> None:
         self._database = database
