@@ -37,7 +37,7 @@ bench: setup
 
 docs: setup
 	$(BIN)/python -m vodpress.domain.diagrams > docs/reference/states.md
-	$(BIN)/python -m vodpress.settings > docs/reference/settings.md
+	$(BIN)/python -m vodpress.settings_page > docs/reference/settings.md
 	$(BIN)/python -m vodpress.domain.failure_table > docs/reference/failures.md
 
 # Needs uv (https://docs.astral.sh/uv/); the files carry hashes and no addresses.

@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 from pydantic import BaseModel
 
+from vodpress.domain.asset import AssetState
 from vodpress.domain.events import Event, EventType
 from vodpress.domain.failure import Failure, FailureKind, LeaseLost
 from vodpress.domain.job import Claim, Discard, Done, JobKind, Outcome, Snooze
@@ -69,7 +70,7 @@ class Executor:
         failure = Failure(
             "worker_died", f"Every worker that took this {kind} job died; {claim.attempt} attempts were made."
         )
-        await self._give_up(stage, stage.args.model_validate(dict(args)), args, claim, failure, transaction)
+        await self._give_up(stage, stage.args.model_validate(dict(args)), args, claim, failure, "", transaction)
 
     async def _run(self, stage: Stage, args: BaseModel, claim: Claim) -> None:
         try:
@@ -111,7 +112,7 @@ class Executor:
                 case Bury():
                     await transaction.jobs.bury(claim)
                     document = args.model_dump(mode="json")
-                    await self._give_up(stage, args, document, claim, failure, transaction)
+                    await self._give_up(stage, args, document, claim, failure, traceback_text, transaction)
 
     async def _clear_if_deleted(self, asset_id: str) -> None:
         """Remove what this job stored while its asset was being deleted: whoever deleted it may not have seen that."""
@@ -130,20 +131,26 @@ class Executor:
         document: Mapping[str, Any],
         claim: Claim,
         failure: Failure,
+        traceback_text: str,
         transaction: Transaction,
     ) -> None:
         asset_id = str(document["asset_id"])
-        if await transaction.assets.get(asset_id, lock=True) is None:
+        asset = await transaction.assets.get(asset_id, lock=True)
+        if asset is None:
             return  # deleted meanwhile: there is nothing left to decide
         await stage.give_up(args, failure, transaction)
         letter = await transaction.dead_letters.add(
-            asset_id=asset_id, kind=stage.kind, args=document, failure=failure, attempts=claim.attempt
+            asset_id=asset_id,
+            kind=stage.kind,
+            args=document,
+            failure=failure,
+            traceback=traceback_text,
+            attempts=claim.attempt,
         )
         data = {"dead_letter": letter.id, "kind": failure.kind, "code": failure.code, "message": failure.message}
         await transaction.emit(Event(EventType.DEAD_LETTER_CREATED, asset_id, data))
-        if stage.kind is not JobKind.THUMBNAILS and not (
-            stage.kind is JobKind.INGEST and failure.kind is FailureKind.CONTENT
-        ):
+        is_verdict = stage.kind is JobKind.INGEST and failure.kind is FailureKind.CONTENT
+        if asset.state is AssetState.PROCESSING and stage.kind is not JobKind.THUMBNAILS and not is_verdict:
             await transaction.emit(Event(EventType.ASSET_BLOCKED, asset_id, data))
 
 

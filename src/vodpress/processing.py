@@ -18,6 +18,7 @@ from vodpress.domain.failure import CODES, ExitCode, Failure, InvalidRequest, wo
 from vodpress.domain.job import Claim, JobKind
 from vodpress.domain.ladder import Ladder
 from vodpress.domain.plan import make_plan
+from vodpress.domain.publication import ALL, PublishPolicy
 from vodpress.export import as_text, export
 from vodpress.overview import AssetOverview, PlanOverview, look_at
 from vodpress.ports import DeadLetterRecord
@@ -34,6 +35,8 @@ class Wishes:
     ladder: Ladder
     passthrough: str
     out: Path
+    publish: PublishPolicy = ALL
+    bulk: bool = False
 
 
 @dataclass(slots=True)
@@ -148,6 +151,8 @@ class Processing:
             title=as_text(run.path.name),
             passthrough=self._wishes.passthrough,
             ladder=self._wishes.ladder,
+            publish=self._wishes.publish,
+            bulk=self._wishes.bulk,
         )
         run.asset_id = await upload.finish(received, submission, asset_id=uuid.uuid4().hex, services=services)
         self._change(run, "waiting for a worker")
@@ -242,8 +247,8 @@ def _verdict(
     letters = [letter for letter in overview.dead_letters if letter.plan_id in plans] if overview else []
     if letters:
         codes = {letter.id: _exit_of(letter) for letter in letters}
-        gravest = worst(codes.values())
-        letter = next(letter for letter in letters if codes[letter.id] is gravest)
+        gravest = worst(codes.values()) if manifest is None else ExitCode.WAITS_FOR_DECISION
+        letter = next((letter for letter in letters if codes[letter.id] is gravest), letters[0])
         return gravest, letter.code, letter.message
     if manifest is None:
         return ExitCode.INFRASTRUCTURE, "internal_error", "No job is left and there is no manifest."

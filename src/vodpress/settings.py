@@ -1,14 +1,11 @@
-"""What an installation can choose, in one class: the environment before a TOML file before the defaults.
-
-`python -m vodpress.settings` prints `docs/reference/settings.md`.
-"""
+"""What an installation can choose, in one class: the environment before a TOML file before the defaults."""
 
 from __future__ import annotations
 
 import difflib
 import os
+import platform
 import shutil
-import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -95,9 +92,21 @@ class Settings(BaseSettings):
     ffprobe: Program | None = _unset("The `ffprobe` program.", "the one that came with vodpress")
     packager: Program | None = _unset("The Shaka Packager program.", "the one that came with vodpress")
 
+    node: str = Field(
+        default_factory=lambda: platform.node() or "localhost",
+        min_length=1,
+        max_length=255,
+        description="This machine's name in `doctor` and events.",
+        json_schema_extra={"default_is": "the host name"},
+    )
     encode_jobs: Jobs = Field(
         default_factory=_usable_cpus,
         description="Encode and stitch jobs at once; each uses about one CPU.",
+        json_schema_extra={"default_is": "the number of CPUs this process may use"},
+    )
+    bulk_jobs: Jobs = Field(
+        default_factory=_usable_cpus,
+        description="Encode and stitch jobs of bulk submissions at once; they begin only while no other one waits.",
         json_schema_extra={"default_is": "the number of CPUs this process may use"},
     )
     ingest_jobs: Jobs = Field(default=2, description="Ingest jobs at once.")
@@ -145,6 +154,20 @@ class Settings(BaseSettings):
         default="sample", description="How much of every finished rendition is decoded before it is published."
     )
 
+    publish: str = Field(
+        default="all",
+        min_length=1,
+        description="When a video is shown: `all` renditions, `playable` (the smallest watchable rung), or names of "
+        "rungs; later ones come with later versions.",
+    )
+    on_exhausted: Literal["block", "error"] = Field(
+        default="block",
+        description="What becomes of an asset whose work ran out of attempts: it stays `processing`, visibly blocked, "
+        "or the periodic check makes it `errored`.",
+    )
+    reconcile_seconds: float = Field(
+        default=60, ge=1, le=86_400, description="How often what no job would find is looked for and mended."
+    )
     default_ladder: str = Field(default="default", min_length=1, description="Ladder where none is named.")
     tenant: str = Field(
         default="default",
@@ -250,51 +273,3 @@ def _explain(error: ValidationError, from_environ: Mapping[str, Any], file: Path
         place = PREFIX + field.upper() if field in from_environ else f"{file}: {field}"
         faults.append(f"{place}: {message[0].lower()}{message[1:]}" if field else message)
     return "; ".join(faults)
-
-
-def reference() -> str:
-    """`docs/reference/settings.md`."""
-    lines = [
-        "# Settings",
-        "",
-        "Generated from `vodpress.settings` by `make docs`; do not edit.",
-        "",
-        "Each is an environment variable, or a key of the TOML file that `VODPRESS_CONFIG` names (without it,",
-        "`vodpress.toml` in the home is read where there is one). The environment wins over the file. An empty",
-        "variable counts as not set, a list is separated by commas, a relative path starts at the working directory.",
-        "An unknown name is refused, with the nearest real one (exit status 2).",
-        "",
-        "| variable | key | values | default | meaning |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    schema = Settings.model_json_schema()["properties"]
-    for name, facts in schema.items():
-        cells = (f"`{PREFIX}{name.upper()}`", f"`{name}`", _values(facts), _default(facts), facts["description"])
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-_TYPES = {"string": "text", "integer": "whole number", "number": "number", "path": "path", "password": "secret text"}
-_LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-
-
-def _values(facts: Mapping[str, Any]) -> str:
-    if "anyOf" in facts:
-        return _values(next(kind for kind in facts["anyOf"] if kind["type"] != "null"))
-    if "enum" in facts:
-        return ", ".join(f"`{value}`" for value in facts["enum"])
-    if facts["type"] == "array":
-        return f"list of {_values(facts['items'])}"
-    limits = ", ".join(f"{sign} {facts[limit]:g}" for limit, sign in _LIMITS.items() if limit in facts)
-    return f"{_TYPES[facts.get('format', facts['type'])]} {limits}".rstrip()
-
-
-def _default(facts: Mapping[str, Any]) -> str:
-    if "default_is" in facts:
-        return str(facts["default_is"])
-    default = facts["default"]
-    return f"`{default}`" if not isinstance(default, list) else f"`{', '.join(f'{value:g}' for value in default)}`"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference())

@@ -16,7 +16,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
     [
         ("vodpress.domain.diagrams", "states.md"),
         ("vodpress.domain.failure_table", "failures.md"),
-        ("vodpress.settings", "settings.md"),
+        ("vodpress.settings_page", "settings.md"),
     ],
 )
 def test_a_generated_page_is_up_to_date(module: str, page: str) -> None:

@@ -15,7 +15,7 @@ from vodpress.bootstrap import open_platform
 from vodpress.cli.progress_view import LineView, LiveView, SilentView, View
 from vodpress.cli.running import AsJson, print_json, print_lines, run
 from vodpress.domain.failure import ExitCode, worst
-from vodpress.domain.ladder import Ladder
+from vodpress.domain.publication import parse_policy
 from vodpress.export import require_writable
 from vodpress.ladder_files import load_ladder
 from vodpress.processing import FileResult, Processing, Wishes, refused
@@ -33,6 +33,11 @@ def process(
     ladder: Annotated[
         str | None, typer.Option(metavar="NAME|FILE.toml", help="Which renditions to make.", show_default=False)
     ] = None,
+    publish: Annotated[
+        str | None,
+        typer.Option(metavar="all|playable|RUNG,…", help="What must be there before it is shown.", show_default=False),
+    ] = None,
+    bulk: Annotated[bool, typer.Option("--bulk", help="Encode only while nothing else waits to be encoded.")] = False,
     passthrough: Annotated[str, typer.Option(metavar="TEXT", help="Your own reference, kept with the asset.")] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -51,7 +56,7 @@ def process(
     if not passthrough.isascii() and any("\ud800" <= character <= "\udfff" for character in passthrough):
         raise typer.BadParameter("It must be text in UTF-8.", param_hint="--passthrough")
     results = run(
-        lambda settings: _process(files, out, ladder, passthrough, settings, as_json=as_json),
+        lambda settings: _process(files, settings, _wishes(settings, out, ladder, publish, passthrough, bulk), as_json),
         as_json=as_json,
         instead=(lambda error: [refused(path, error) for path in files]) if as_json else None,
     )
@@ -63,21 +68,22 @@ def process(
     raise typer.Exit(int(worst(result.exit_code for result in results)))
 
 
-async def _process(
-    files: Sequence[Path], out: Path, ladder_name: str | None, passthrough: str, settings: Settings, *, as_json: bool
-) -> list[FileResult]:
+async def _process(files: Sequence[Path], settings: Settings, wishes: Wishes, as_json: bool) -> list[FileResult]:
     stop = asyncio.Event()
     _stop_on_signals(stop)
     view: View = _choose_view(as_json=as_json)
-    wishes = Wishes(ladder=_ladder(ladder_name, settings), passthrough=passthrough, out=out)
-    require_writable(out).rmdir()
+    require_writable(wishes.out).rmdir()
     async with open_platform(_for_one_run(settings)) as platform:
         with view:
             return await Processing(platform, wishes, on_change=view.show).run(files, stop)
 
 
-def _ladder(name: str | None, settings: Settings) -> Ladder:
-    return load_ladder(name or settings.default_ladder, home=settings.home)
+def _wishes(
+    settings: Settings, out: Path, ladder_name: str | None, publish: str | None, passthrough: str, bulk: bool
+) -> Wishes:
+    ladder = load_ladder(ladder_name or settings.default_ladder, home=settings.home)
+    policy = parse_policy(publish or settings.publish, known={rung.name for rung in ladder.rungs})
+    return Wishes(ladder=ladder, passthrough=passthrough, out=out, publish=policy, bulk=bulk)
 
 
 def _for_one_run(settings: Settings) -> Settings:

@@ -17,6 +17,7 @@ class EventType(StrEnum):
     ASSET_ERRORED = "video.asset.errored"
     ASSET_BLOCKED = "video.asset.blocked"
     ASSET_DELETED = "video.asset.deleted"
+    ASSET_ROLLED_BACK = "video.asset.rolled_back"
     RENDITION_COMPLETED = "video.rendition.completed"
     RENDITION_FAILED = "video.rendition.failed"
     MANIFEST_PUBLISHED = "video.manifest.published"

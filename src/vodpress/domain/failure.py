@@ -171,6 +171,12 @@ REQUEST_CODES: dict[str, str] = {
     "home_unusable": "The home cannot be made or used as a folder.",
     "socket_folder_unsafe": "The folder of the database's socket may be changed by others.",
     "unknown_asset": "There is no such asset.",
+    "invalid_publish_policy": "The publish policy is neither `all` nor `playable` nor names of rungs.",
+    "invalid_queue": "A queue was asked for that there is not, or a number of jobs that cannot be.",
+    "unknown_dead_letter": "There is no such dead letter, or it is decided already.",
+    "not_waivable": "The video is never published without what was to be waived.",
+    "no_such_version": "The asset has no such version to go back to.",
+    "source_taken": "Another asset is made from these bytes with the same passthrough.",
     "ambiguous_asset": "Several assets begin with the id that was given.",
 }
 """Codes of `InvalidRequest`, all with exit status 2."""

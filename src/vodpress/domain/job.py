@@ -11,10 +11,11 @@ from vodpress.domain.lifecycle import Lifecycle
 
 
 class Queue(StrEnum):
-    """Queues keep long work from standing in the way of short work."""
+    """Queues keep long work from standing in the way of short work, and bulk work from standing in anyone's."""
 
     INGEST = "ingest"
     ENCODE = "encode"
+    ENCODE_BULK = "encode_bulk"
     LIGHT = "light"
 
 
@@ -42,6 +43,7 @@ class Priority(IntEnum):
 
     BULK = -10
     NORMAL = 0
+    EARLY = 5
     UNBLOCKS = 10
 
 
@@ -51,17 +53,20 @@ class JobRequest:
 
     Attributes:
         unique_key: while a job with this key is waiting or running, a second one is not enqueued.
+        bulk: whether encoding may wait until no other encode job does.
     """
 
     kind: JobKind
     args: Mapping[str, Any]
     unique_key: str
     priority: Priority = Priority.NORMAL
+    bulk: bool = False
 
     @property
     def queue(self) -> Queue:
         """The queue its kind belongs to."""
-        return QUEUE_OF[self.kind]
+        queue = QUEUE_OF[self.kind]
+        return Queue.ENCODE_BULK if self.bulk and queue is Queue.ENCODE else queue
 
 
 @dataclass(frozen=True, slots=True)

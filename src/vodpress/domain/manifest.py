@@ -11,6 +11,7 @@ from typing import Any
 
 from vodpress.domain.media import Probe
 from vodpress.domain.plan import AudioPlan, RungPlan
+from vodpress.domain.publication import Contents
 
 SCHEMA = "vodpress.manifest/1"
 SCHEMA_FILE = "manifest-1.schema.json"
@@ -69,6 +70,7 @@ def build(
     renditions: Sequence[tuple[RungPlan, TrackFacts]],
     audio: Sequence[tuple[AudioPlan, TrackFacts]],
     images: ImageFacts | None,
+    missing: Mapping[str, str],
     playback: PlaybackFacts,
     created_at: str,
 ) -> dict[str, Any]:
@@ -76,6 +78,7 @@ def build(
 
     Args:
         frame_rate: that of every video rendition.
+        missing: renditions of the plan that this version lacks, and why: `pending` or `waived`.
         created_at: ISO 8601, UTC.
 
     Raises:
@@ -121,6 +124,7 @@ def build(
         "images": {"poster": images.poster, "storyboard": images.storyboard, "files": _files(images.files)}
         if images
         else {},
+        "missing": [{"name": name, "reason": reason} for name, reason in missing.items()],
         "playback": {"hls": playback.hls, "dash": playback.dash, "files": _files(playback.files)},
         "created_at": created_at,
     }
@@ -141,6 +145,16 @@ def files_of(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
     for group in (*document["renditions"], *document["audio"], document["images"], document["playback"]):
         for entry in group.get("files", ()):
             yield entry["path"], {"bytes": entry["bytes"], "sha256": entry["sha256"]}
+
+
+def contents_of(document: Mapping[str, Any]) -> Contents:
+    """What a document says that its version holds."""
+    missing = document.get("missing", ())
+    return Contents(
+        renditions=tuple(entry["name"] for entry in (*document["renditions"], *document["audio"])),
+        waived=tuple(entry["name"] for entry in missing if entry["reason"] == "waived"),
+        images=bool(document["images"]),
+    )
 
 
 def _source(sha256: str, probe: Probe) -> dict[str, Any]:

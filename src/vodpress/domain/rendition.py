@@ -15,6 +15,7 @@ class RenditionState(StrEnum):
     STITCHING = "stitching"
     COMPLETED = "completed"
     FAILED = "failed"
+    WAIVED = "waived"
 
 
 class SliceState(StrEnum):
@@ -53,9 +54,11 @@ RENDITION = Lifecycle(
             RenditionState.FAILED: "stitching ran out of attempts",
         },
         RenditionState.COMPLETED: {},
+        RenditionState.WAIVED: {},
         RenditionState.FAILED: {
             RenditionState.ENCODING: "a person asked for another try; recorded slices are kept",
             RenditionState.STITCHING: "a person asked for another try, and every slice is recorded",
+            RenditionState.WAIVED: "a person decided to go on without it",
         },
     },
 )
@@ -78,12 +81,12 @@ PLAN = Lifecycle(
     initial=PlanState.ENCODING,
     moves={
         PlanState.ENCODING: {
-            PlanState.PACKAGING: "the last rendition completed; package is enqueued in the same transaction",
-            PlanState.FAILED: "a required rendition failed for good",
+            PlanState.PACKAGING: "the last rendition completed or was waived; package is enqueued with it",
+            PlanState.FAILED: "packaging a part ran out of attempts, or a person gave the plan up",
         },
         PlanState.PACKAGING: {
-            PlanState.PUBLISHED: "its manifest is written",
-            PlanState.FAILED: "packaging ran out of attempts",
+            PlanState.PUBLISHED: "the manifest of all its renditions is written",
+            PlanState.FAILED: "packaging ran out of attempts, or a person gave the plan up",
         },
         PlanState.PUBLISHED: {},
         PlanState.FAILED: {

@@ -19,22 +19,17 @@ from vodpress.ports.records import (
     LiveJobs,
     ManifestRecord,
     NewAsset,
+    NewPlan,
     NewRendition,
     PlanRecord,
     RenditionRecord,
+    Reservation,
     SliceRecord,
     StoredOutput,
 )
 from vodpress.ports.storage import ObjectExists, ObjectFacts, ObjectMissing, ObjectStore
-from vodpress.ports.work import (
-    Assets,
-    DeadLetters,
-    Jobs,
-    Manifests,
-    Plans,
-    Transaction,
-    UnitOfWork,
-)
+from vodpress.ports.tables import Assets, DeadLetters, Manifests, Plans
+from vodpress.ports.work import Jobs, Transaction, UnitOfWork
 
 __all__ = [
     "AssetRecord",
@@ -48,6 +43,7 @@ __all__ = [
     "ManifestRecord",
     "Manifests",
     "NewAsset",
+    "NewPlan",
     "NewRendition",
     "ObjectExists",
     "ObjectFacts",
@@ -62,6 +58,7 @@ __all__ = [
     "Prober",
     "Progress",
     "RenditionRecord",
+    "Reservation",
     "SliceRecord",
     "StoredOutput",
     "TrackInput",

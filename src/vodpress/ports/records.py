@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from vodpress.domain.asset import AssetState
+from vodpress.domain.ladder import Ladder
+from vodpress.domain.manifest import contents_of
 from vodpress.domain.media import Probe
 from vodpress.domain.plan import Plan
+from vodpress.domain.publication import Contents, PublishPolicy
 from vodpress.domain.rendition import PlanState, RenditionState, SliceState
 
 
@@ -41,6 +44,7 @@ class AssetRecord:
     reason_code: str | None
     reason_message: str | None
     live_version: int | None
+    held: bool
     created_at: str
     ready_at: str | None
 
@@ -59,14 +63,25 @@ class NewRendition:
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """A row of `plans` with its asset's source. `images` is what thumbnails left: paths and checksums, or `None`."""
+    """A row of `plans`.
+
+    Attributes:
+        publish: what must be there before it is published.
+        early_rung: the rung that is encoded by itself before the others.
+        images: what thumbnails left, paths and checksums, or `None`.
+        source_key, source_sha256: the source that the plan was made for; the asset may have another one by now.
+    """
 
     id: int
     asset_id: str
     tenant: str
     plan_hash: str
     ladder_name: str
+    ladder: Ladder | None
     plan: Plan
+    publish: PublishPolicy
+    early_rung: str | None
+    bulk: bool
     state: PlanState
     renditions_open: int
     images_state: str
@@ -118,6 +133,30 @@ class StoredOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class NewPlan:
+    """A plan to add, with the renditions to make."""
+
+    asset_id: str
+    plan_hash: str
+    source_sha256: str
+    source_key: str
+    ladder: Ladder
+    plan: Plan
+    publish: PublishPolicy
+    early_rung: str | None
+    bulk: bool
+    renditions: Sequence[NewRendition]
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A version that is being made: its number and what it holds, the same for every attempt."""
+
+    version: int
+    contents: Contents
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestRecord:
     """A published version of an asset."""
 
@@ -126,6 +165,11 @@ class ManifestRecord:
     plan_hash: str
     prefix: str
     document: Mapping[str, Any]
+
+    @property
+    def contents(self) -> Contents:
+        """What the version holds."""
+        return contents_of(self.document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +184,13 @@ class DeadLetterRecord:
     code: str
     message: str
     detail: str
+    traceback: str
     attempts: int
     created_at: str
+    resolution: str | None
+    resolved_at: str | None
+    decided_by: str | None
+    decided_why: str | None
 
     @property
     def plan_id(self) -> int | None:

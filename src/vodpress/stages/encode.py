@@ -1,4 +1,7 @@
-"""Encode: one slice of the source, from one decode, for every rung that still lacks it. Audio is one slice, whole."""
+"""Encode: one slice of the source, from one decode, for every rung that still lacks it. Audio is one slice, whole.
+
+Where an early watchable version is wanted, its rung is encoded by itself, before the others.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from vodpress.domain.events import Event, EventType
 from vodpress.domain.failure import Failure, LeaseLost
-from vodpress.domain.job import Claim, Discard, Done, JobKind, JobRequest, Outcome
+from vodpress.domain.job import Claim, Discard, Done, JobKind, JobRequest, Outcome, Priority
 from vodpress.domain.keys import rendition_key, slice_key
 from vodpress.domain.plan import Slice
 from vodpress.ports import (
@@ -30,21 +33,36 @@ _PROGRESS_EVERY_SECONDS = 3.0
 
 
 class Args(BaseModel):
-    """Which slice of which plan. `kind` is what is encoded: all video rungs, or the audio."""
+    """Which slice of which plan.
+
+    Attributes:
+        kind: what is encoded, video or the audio.
+        early: whether it is the early rung alone; the others leave it to that job.
+    """
 
     model_config = ConfigDict(frozen=True)
     asset_id: str
     plan_id: int
     kind: Literal["video", "audio"]
     index: int
+    early: bool = False
+
+    def covers(self, rendition: RenditionRecord, plan: PlanRecord) -> bool:
+        """Whether the slice of this rendition is encoded by this job."""
+        if rendition.kind != self.kind:
+            return False
+        return self.kind == "audio" or (rendition.name == plan.early_rung) == self.early
 
 
-def request(plan: PlanRecord, *, kind: str, index: int) -> JobRequest:
+def request(plan: PlanRecord, *, kind: str, index: int, early: bool = False) -> JobRequest:
     """The job that encodes one slice."""
+    awaited = early or (kind == "audio" and plan.early_rung is not None)
     return JobRequest(
         JobKind.ENCODE,
-        {"asset_id": plan.asset_id, "plan_id": plan.id, "kind": kind, "index": index},
-        unique_key=f"encode:{plan.id}:{kind}:{index}",
+        {"asset_id": plan.asset_id, "plan_id": plan.id, "kind": kind, "index": index, "early": early},
+        unique_key=f"encode:{plan.id}:{kind}:{index}" + (":early" if early else ""),
+        priority=Priority.EARLY if awaited else Priority.NORMAL,
+        bulk=plan.bulk,
     )
 
 
@@ -55,10 +73,11 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
         record = await transaction.plans.get(args.plan_id)
         if record is None:
             return Discard("the asset was deleted")
-        missing = list(await transaction.plans.claim_slices(record.id, kind=args.kind, index=args.index, claim=claim))
+        names = [entry.name for entry in await transaction.plans.renditions(record.id) if args.covers(entry, record)]
+        missing = list(await transaction.plans.claim_slices(record.id, names=names, index=args.index, claim=claim))
     failures: dict[str, Failure] = {}
     if missing:
-        async with services.scratch_folder(claim, expected_bytes=_expected_bytes(record, args)) as folder:
+        async with services.scratch_folder(claim, expected_bytes=_expected_bytes(record, args, missing)) as folder:
             missing = await _record_found(missing, args, claim, record, folder, services)
             failures = await _encode(missing, args, claim, record, folder, services) if missing else {}
     if failures:
@@ -70,8 +89,9 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
 
 async def give_up(args: Args, failure: Failure, transaction: Transaction) -> None:
     """The renditions that lack this slice fail; what they have is kept, and the others go on."""
+    record = await transaction.plans.get(args.plan_id)
     for rendition in await transaction.plans.renditions(args.plan_id):
-        if rendition.kind != args.kind:
+        if record is None or not args.covers(rendition, record):
             continue
         slices = await transaction.plans.slices(rendition.id)
         if any(part.index == args.index and part.state != "completed" for part in slices) and (
@@ -84,14 +104,14 @@ async def give_up(args: Args, failure: Failure, transaction: Transaction) -> Non
 STAGE = Stage(JobKind.ENCODE, Args, handle, give_up)
 
 
-def _expected_bytes(record: PlanRecord, args: Args) -> int:
+def _expected_bytes(record: PlanRecord, args: Args, missing: Sequence[RenditionRecord]) -> int:
     """Scratch space: every rung at its ceiling for the length of the slice."""
     if args.kind == "audio":
         return (
             0 if record.plan.audio is None else int(record.plan.duration_seconds * record.plan.audio.bitrate_kbps * 125)
         )
     seconds = record.plan.slices[args.index].frames / record.plan.frame_rate
-    return int(seconds * sum(rung.maxrate_kbps for rung in record.plan.rungs) * 125)
+    return int(seconds * sum(record.plan.rung(rendition.name).maxrate_kbps for rendition in missing) * 125)
 
 
 def _key(record: PlanRecord, rendition: RenditionRecord, args: Args) -> str:
@@ -149,7 +169,11 @@ async def _encode(
             if rendition.name in made.outputs:
                 output = made.outputs[rendition.name]
                 key = _key(record, rendition, args)
-                await services.store.put_file(key, output.path)
+                try:
+                    await services.store.put_file(key, output.path)
+                except Failure as failure:  # a rung that cannot be stored holds up no other
+                    failures[rendition.name] = failure
+                    continue
                 await _record(rendition, args, claim, record, _stored(key, output), services)
     return failures
 

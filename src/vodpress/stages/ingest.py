@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
 from vodpress.domain.asset import AssetState
+from vodpress.domain.deadletter import Decider, Resolution
 from vodpress.domain.events import Event, EventType
 from vodpress.domain.failure import Failure, FailureKind
 from vodpress.domain.job import Claim, Discard, Done, JobKind, JobRequest, Outcome
@@ -15,25 +15,29 @@ from vodpress.domain.keys import plan_prefix, rendition_key
 from vodpress.domain.ladder import Ladder
 from vodpress.domain.media import Probe
 from vodpress.domain.plan import Plan, fingerprint, make_plan
+from vodpress.domain.publication import ALL, PublishPolicy, early_rung
 from vodpress.domain.rendition import PlanState, RenditionState, SliceState
-from vodpress.ports import AssetRecord, NewRendition, PlanRecord, StoredOutput, Transaction
+from vodpress.ports import AssetRecord, DeadLetterRecord, NewPlan, NewRendition, StoredOutput, Transaction
 from vodpress.stages import encode, package, stitch, thumbnails
 from vodpress.stages.services import Services, Stage
 
+_SUBMITTED_AGAIN = Decider("submission", "the same file was submitted again")
+
 
 class Args(BaseModel):
-    """Which asset, and the ladder as its owner chose it."""
+    """Which asset, the ladder as its owner chose it, when it may be shown, and whether others may overtake it."""
 
     model_config = ConfigDict(frozen=True)
     asset_id: str
     ladder: Ladder
+    publish: str = ALL.text
+    bulk: bool = False
 
 
-def request(asset_id: str, ladder: Ladder) -> JobRequest:
-    """The job that ingests an asset with a ladder."""
-    args = Args(asset_id=asset_id, ladder=ladder)
-    ladder_hash = hashlib.sha256(ladder.model_dump_json().encode()).hexdigest()[:16]
-    return JobRequest(JobKind.INGEST, args.model_dump(mode="json"), unique_key=f"ingest:{asset_id}:{ladder_hash}")
+def request(args: Args) -> JobRequest:
+    """The job that ingests an asset."""
+    digest = hashlib.sha256(args.model_dump_json().encode()).hexdigest()[:16]
+    return JobRequest(JobKind.INGEST, args.model_dump(mode="json"), unique_key=f"ingest:{args.asset_id}:{digest}")
 
 
 async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
@@ -46,17 +50,18 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
     plan = make_plan(probe, args.ladder)
     plan_hash = hash_plan(plan, services)
     async with services.work.begin() as transaction:
-        is_new = await transaction.plans.by_hash(asset.id, plan_hash) is None
+        is_new = await transaction.plans.by_hash(asset, plan_hash) is None
     if is_new:
         services.require_disk(plan.most_bytes)
     copies = await _copy_known_renditions(asset, plan, plan_hash, services) if is_new else {}
     async with services.work.begin() as transaction:
-        if await transaction.assets.get(asset.id, lock=True) is None:
-            return Discard("the asset was deleted")
+        await transaction.jobs.complete(claim)  # first: whoever locks both locks the job before the asset
+        now = await transaction.assets.get(asset.id, lock=True)
+        if now is None or now.source_sha256 != asset.source_sha256:
+            return Done()  # deleted, or made of another source meanwhile
         if asset.probe is None:
             await transaction.assets.set_probe(asset.id, probe)
-        await _fan_out(transaction, asset, args.ladder.name, plan, plan_hash, copies, services)
-        await transaction.jobs.complete(claim)
+        await _fan_out(transaction, asset, args, plan, plan_hash, copies, services)
     return Done()
 
 
@@ -146,58 +151,79 @@ async def _copy_known_renditions(
 async def _fan_out(
     transaction: Transaction,
     asset: AssetRecord,
-    ladder_name: str,
+    args: Args,
     plan: Plan,
     plan_hash: str,
     copies: dict[str, StoredOutput],
     services: Services,
 ) -> None:
-    plan_id = await transaction.plans.add(
+    if asset.source_sha256 is None or asset.source_key is None:
+        raise Failure("internal_error", f"Asset {asset.id} is planned and has no source.")
+    policy = PublishPolicy(args.publish)
+    new = NewPlan(
         asset_id=asset.id,
         plan_hash=plan_hash,
-        ladder_name=ladder_name,
+        source_sha256=asset.source_sha256,
+        source_key=asset.source_key,
+        ladder=args.ladder,
         plan=plan,
+        publish=policy,
+        early_rung=early_rung(policy, plan),
+        bulk=args.bulk,
         renditions=_new_renditions(plan, services),
     )
+    plan_id = await transaction.plans.add(new)
     if plan_id is not None:
         for rendition in await transaction.plans.renditions(plan_id):
             if rendition.name in copies:
                 await package.record_rendition(transaction, rendition, copies[rendition.name])
-    record = await transaction.plans.by_hash(asset.id, plan_hash, lock=True)
+    record = await transaction.plans.by_hash(asset, plan_hash, lock=True)
     if record is None:
         raise Failure("internal_error", f"The plan {plan_hash[:16]} of asset {asset.id} vanished while locked.")
+    if record.publish != policy:
+        await transaction.plans.set_publish(record.id, policy)
     if record.state is PlanState.FAILED or any(
         rendition.state is RenditionState.FAILED for rendition in await transaction.plans.renditions(record.id)
     ):
         await transaction.plans.reopen(record.id)
     await resolve_by_retry(transaction, asset.id, plan_id=record.id)
-    await transaction.jobs.enqueue(*await missing_jobs(transaction, record))
+    await enqueue_missing(transaction, record.id)
 
 
 async def resolve_by_retry(transaction: Transaction, asset_id: str, *, plan_id: int | None) -> None:
     """Take back what was given up for a plan, or before there was one: its work is asked for again."""
-    for letter in await transaction.dead_letters.resolve(asset_id, "retry", plan_id=plan_id):
-        data = {"dead_letter": letter.id, "resolution": "retry"}
-        await transaction.emit(Event(EventType.DEAD_LETTER_RESOLVED, asset_id, data))
+    for letter in await transaction.dead_letters.open_of(asset_id):
+        if letter.plan_id == plan_id:
+            await resolve(transaction, letter, Resolution.RETRY, _SUBMITTED_AGAIN)
 
 
-async def missing_jobs(transaction: Transaction, record: PlanRecord) -> Sequence[JobRequest]:
-    """Every job that the rows of a plan still call for; the queue leaves out those that wait or run already."""
+async def resolve(transaction: Transaction, letter: DeadLetterRecord, resolution: Resolution, decider: Decider) -> None:
+    """Record what was decided about a dead letter, and tell it to others; what follows from it is the caller's."""
+    if await transaction.dead_letters.decide(letter.id, resolution, who=decider.who, why=decider.why):
+        data = {"dead_letter": letter.id, "resolution": resolution, "who": decider.who, "why": decider.why}
+        await transaction.emit(Event(EventType.DEAD_LETTER_RESOLVED, letter.asset_id, data))
+
+
+async def enqueue_missing(transaction: Transaction, plan_id: int) -> int:
+    """Enqueue every job that the rows of a plan still call for and that neither waits nor runs; returns how many."""
+    record = await transaction.plans.get(plan_id, lock=True)
+    if record is None:
+        return 0
     jobs: list[JobRequest] = []
-    open_slices: set[tuple[str, int]] = set()
+    open_slices: set[tuple[bool, str, int]] = set()
     for rendition in await transaction.plans.renditions(record.id):
         if rendition.state is RenditionState.STITCHING:
             jobs.append(stitch.request(record, rendition.name))
         elif rendition.state in {RenditionState.PENDING, RenditionState.ENCODING}:
             slices = await transaction.plans.slices(rendition.id)
-            open_slices |= {(rendition.kind, part.index) for part in slices if part.state is not SliceState.COMPLETED}
-    jobs += [encode.request(record, kind=kind, index=index) for kind, index in sorted(open_slices)]
-    if record.renditions_open == 0 and record.state is not PlanState.PUBLISHED:
-        await package.enqueue(transaction, record)
+            late = rendition.name != record.early_rung
+            open_slices |= {
+                (late, rendition.kind, part.index) for part in slices if part.state is not SliceState.COMPLETED
+            }
+    jobs += [
+        encode.request(record, kind=kind, index=index, early=not late) for late, kind, index in sorted(open_slices)
+    ]
     if record.images_state != "completed":
         jobs.append(thumbnails.request(record))
-    elif record.state is PlanState.PUBLISHED:
-        published = await transaction.manifests.of_plan(record.id)
-        if published is not None and not published.document["images"]:
-            await package.enqueue(transaction, record)
-    return jobs
+    added = await transaction.jobs.enqueue(*jobs)
+    return added + await package.ask_for_version(transaction, record.id)

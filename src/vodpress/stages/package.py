@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from vodpress.domain.events import Event, EventType
 from vodpress.domain.failure import Failure
 from vodpress.domain.job import Claim, Discard, Done, JobKind, JobRequest, Outcome, Priority
 from vodpress.domain.keys import MANIFEST_NAME, version_prefix
+from vodpress.domain.publication import is_settled, next_contents
 from vodpress.domain.rendition import PlanState, RenditionState
 from vodpress.ports import (
     AssetRecord,
@@ -34,39 +36,64 @@ _UPLOADS_AT_ONCE = 8
 
 
 class Args(BaseModel):
-    """Which plan, and the version number it will have."""
+    """Which plan, the number of its version, and what that holds: fixed, so that every attempt makes the same files."""
 
     model_config = ConfigDict(frozen=True)
     asset_id: str
     plan_id: int
     version: int
+    renditions: tuple[str, ...]
+    waived: tuple[str, ...]
+    images: bool
 
 
-async def enqueue(transaction: Transaction, plan: PlanRecord) -> None:
-    """Ask for the next version of a plan; nothing happens when one is being made already."""
-    version = await transaction.manifests.reserve_version(plan.id)
-    await transaction.jobs.enqueue(
+async def ask_for_version(transaction: Transaction, plan_id: int) -> int:
+    """Enqueue the next version of a plan where its policy allows one and there is something new to show.
+
+    Returns:
+        How many jobs were enqueued: none while a version is being made; that job asks again when it is done.
+    """
+    plan = await transaction.plans.get(plan_id, lock=True)
+    if plan is None or plan.state is PlanState.FAILED:
+        return 0
+    states = {rendition.name: rendition.state for rendition in await transaction.plans.renditions(plan_id)}
+    published = await transaction.manifests.of_plan(plan_id)
+    contents = next_contents(
+        plan.publish,
+        plan.plan,
+        states,
+        images=plan.images is not None,
+        published=published.contents if published else None,
+    )
+    if contents is None:
+        return 0
+    if is_settled(states) and plan.state is PlanState.ENCODING:
+        await transaction.plans.move(plan_id, PlanState.PACKAGING)
+    reservation = await transaction.manifests.reserve_version(plan_id, contents)
+    args = Args(asset_id=plan.asset_id, plan_id=plan_id, version=reservation.version, **asdict(reservation.contents))
+    return await transaction.jobs.enqueue(
         JobRequest(
             JobKind.PACKAGE,
-            {"asset_id": plan.asset_id, "plan_id": plan.id, "version": version},
-            unique_key=f"package:{plan.id}",
+            args.model_dump(mode="json"),
+            unique_key=f"package:{plan_id}",
             priority=Priority.UNBLOCKS,
         )
     )
 
 
 async def record_rendition(transaction: Transaction, rendition: RenditionRecord, output: StoredOutput) -> None:
-    """Fan-in: record a whole rendition; the last of a plan enqueues `package`, in the same transaction."""
-    still_open = await transaction.plans.complete_rendition(rendition.id, output)
-    if still_open is None:
+    """Fan-in: record a whole rendition; the one that makes a version possible enqueues it, in the same transaction.
+
+    Recording counts the plan down under its row's lock, so of two that finish at once exactly one sees the other.
+    """
+    if await transaction.plans.complete_rendition(rendition.id, output) is None:
         return
-    plan = await transaction.plans.get(rendition.plan_id, lock=True)
+    plan = await transaction.plans.get(rendition.plan_id)
     if plan is None:
         return
     data = {"rendition": rendition.name, "plan_hash": plan.plan_hash, "frames": output.frames, "bytes": output.bytes}
     await transaction.emit(Event(EventType.RENDITION_COMPLETED, plan.asset_id, data))
-    if still_open == 0 and await transaction.plans.move(plan.id, PlanState.PACKAGING):
-        await enqueue(transaction, plan)
+    await ask_for_version(transaction, plan.id)
 
 
 async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
@@ -77,7 +104,11 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
         asset = await transaction.assets.get(args.asset_id)
         if record is None or asset is None or asset.probe is None:
             return Discard("the asset was deleted")
-        renditions = await transaction.plans.renditions(record.id)
+        renditions = [
+            rendition
+            for rendition in await transaction.plans.renditions(record.id)
+            if rendition.name in args.renditions
+        ]
     prefix = version_prefix(record.prefix, version=args.version)
     manifest_key = prefix + MANIFEST_NAME
     if await services.store.head(manifest_key) is None:
@@ -91,8 +122,7 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
             return Discard("the asset was deleted")
         sha256 = hashlib.sha256(written).hexdigest()
         await publish(transaction, locked, version=args.version, prefix=prefix, sha256=sha256, document=document)
-        if locked.images is not None and not document["images"]:
-            await enqueue(transaction, locked)  # the images came while this version was made
+        await ask_for_version(transaction, args.plan_id)  # for what came while this version was made
     return Done()
 
 
@@ -125,7 +155,8 @@ async def _make(
         output = folder / "package"
         output.mkdir()
         result = await services.packager.package(tracks, record.plan, output)
-        await _add_images(record, output, services)
+        if args.images:
+            await _add_images(record, output, services)
         checksums = await _store(output, prefix, services)
         document = _document(args, asset, record, renditions, result, checksums, services)
         try:
@@ -189,7 +220,7 @@ def _document(
         for track in result.tracks
     }
     images = None
-    if record.images:
+    if args.images and record.images:
         paths = [str(file["path"]) for file in record.images["files"]]
         images = manifest.ImageFacts(record.images["poster"], record.images["storyboard"], files(paths))
     listed = {path for track in result.tracks for path in track.files}
@@ -205,6 +236,11 @@ def _document(
         renditions=[(rung, tracks[rung.name]) for rung in plan.rungs if rung.name in tracks],
         audio=[(plan.audio, tracks[plan.audio.name])] if plan.audio and plan.audio.name in tracks else [],
         images=images,
+        missing={
+            rung.name: "waived" if rung.name in args.waived else "pending"
+            for rung in plan.rungs
+            if rung.name not in args.renditions
+        },
         playback=manifest.PlaybackFacts(
             result.hls, result.dash, files([path for path in result.files if path not in listed])
         ),

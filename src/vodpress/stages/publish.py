@@ -7,7 +7,7 @@ from typing import Any
 
 from vodpress.domain.asset import AssetState
 from vodpress.domain.events import Event, EventType
-from vodpress.domain.failure import Failure
+from vodpress.domain.manifest import contents_of
 from vodpress.domain.rendition import PlanState
 from vodpress.ports import PlanRecord, Transaction
 
@@ -15,18 +15,20 @@ from vodpress.ports import PlanRecord, Transaction
 async def publish(
     transaction: Transaction, plan: PlanRecord, *, version: int, prefix: str, sha256: str, document: Mapping[str, Any]
 ) -> None:
-    """Record a version whose manifest object is in place, and make it the live one."""
+    """Record a version whose manifest object is in place, and make it the live one.
+
+    With a part of its renditions a plan goes on; with all that were not waived it is `published`.
+    """
     await transaction.manifests.add(
         asset_id=plan.asset_id, version=version, plan_id=plan.id, prefix=prefix, sha256=sha256, document=document
     )
-    if plan.state is not PlanState.PUBLISHED and not await transaction.plans.move(plan.id, PlanState.PUBLISHED):
-        raise Failure(
-            "internal_error",
-            f"Plan {plan.plan_hash[:16]} of asset {plan.asset_id} was {plan.state} when it was published.",
-        )
+    states = {rendition.name: rendition.state for rendition in await transaction.plans.renditions(plan.id)}
+    contents = contents_of(document)
+    if plan.state is PlanState.PACKAGING and set(states) == {*contents.renditions, *contents.waived}:
+        await transaction.plans.move(plan.id, PlanState.PUBLISHED)
     became_ready = await transaction.assets.move(plan.asset_id, AssetState.READY, live_version=version)
     if not became_ready:
-        await transaction.assets.set_live_version(plan.asset_id, version)
+        await transaction.assets.set_live_version(plan.asset_id, version, plan_id=plan.id)
     data = {"version": version, "plan_hash": plan.plan_hash, "prefix": prefix, "sha256": sha256}
     await transaction.emit(Event(EventType.MANIFEST_PUBLISHED, plan.asset_id, data))
     if became_ready:

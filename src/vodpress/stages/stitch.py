@@ -30,6 +30,7 @@ def request(plan: PlanRecord, rendition: str) -> JobRequest:
         {"asset_id": plan.asset_id, "plan_id": plan.id, "rendition": rendition},
         unique_key=f"stitch:{plan.id}:{rendition}",
         priority=Priority.UNBLOCKS,
+        bulk=plan.bulk,
     )
 
 

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 from vodpress.domain.failure import Failure
 from vodpress.domain.job import Claim, Discard, Done, JobKind, JobRequest, Outcome
 from vodpress.domain.keys import image_prefix
-from vodpress.domain.rendition import PlanState
 from vodpress.ports import PlanRecord, Transaction
 from vodpress.stages import package
 from vodpress.stages.services import Services, Stage
@@ -60,8 +59,8 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
         await transaction.jobs.complete(claim)
         locked = await transaction.plans.get(args.plan_id, lock=True)
         await transaction.plans.set_images(args.plan_id, document)
-        if locked is not None and locked.state is PlanState.PUBLISHED:
-            await package.enqueue(transaction, locked)
+        if locked is not None and await transaction.manifests.of_plan(args.plan_id) is not None:
+            await package.ask_for_version(transaction, args.plan_id)
     return Done()
 
 

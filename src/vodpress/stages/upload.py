@@ -13,6 +13,7 @@ from vodpress.domain.events import Event, EventType
 from vodpress.domain.failure import Failure
 from vodpress.domain.keys import incoming_key, source_key
 from vodpress.domain.ladder import Ladder
+from vodpress.domain.publication import ALL, PublishPolicy
 from vodpress.ports import NewAsset, Transaction
 from vodpress.stages import ingest
 from vodpress.stages.services import Services
@@ -28,6 +29,8 @@ class Submission:
     title: str
     passthrough: str
     ladder: Ladder
+    publish: PublishPolicy = ALL
+    bulk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,5 +113,8 @@ async def finish_in(transaction: Transaction, received: Received, submission: Su
         await transaction.emit(Event(EventType.ASSET_PROCESSING, asset_id, {"passthrough": submission.passthrough}))
     await ingest.resolve_by_retry(transaction, asset_id, plan_id=None)
     await transaction.jobs.hasten_of_asset(asset_id)  # whoever submits it again has mended what they waited for
-    await transaction.jobs.enqueue(ingest.request(asset_id, submission.ladder))
+    args = ingest.Args(
+        asset_id=asset_id, ladder=submission.ladder, publish=submission.publish.text, bulk=submission.bulk
+    )
+    await transaction.jobs.enqueue(ingest.request(args))
     return asset_id

@@ -126,6 +126,8 @@ class Tables:
             "plans",
             asset_id=asset["id"],
             plan_hash=f"hash-{next(_numbers)}",
+            source_sha256="ab" * 32,
+            source_key="sources/a",
             ladder_name="test",
             document=DOCUMENT.model_dump_json(),
             state=state,
@@ -140,6 +142,7 @@ class Tables:
         facts: dict[RenditionState, dict[str, object]] = {
             RenditionState.COMPLETED: recorded,
             RenditionState.FAILED: {"reason_code": "tool_hung", "reason_message": "It hung."},
+            RenditionState.WAIVED: {"reason_code": "tool_hung", "reason_message": "It hung."},
         }
         rendition_id = await self.insert(
             "renditions",
@@ -264,7 +267,7 @@ async def test_renditions_change_as_their_table_says(pool: Pool) -> None:
                 return False  # nothing in the adapter makes it so
             case RenditionState.ENCODING:
                 before, _ = await tables.split("renditions", {"id": rendition_id})
-                await plans.claim_slices(plan_id, kind="video", index=0, claim=new_claim())
+                await plans.claim_slices(plan_id, names=["720p"], index=0, claim=new_claim())
                 await plans.reopen(plan_id)
                 after, _ = await tables.split("renditions", {"id": rendition_id})
                 return bool(before["state"] != after["state"])
@@ -278,6 +281,8 @@ async def test_renditions_change_as_their_table_says(pool: Pool) -> None:
                 return await plans.complete_rendition(rendition_id, OUTPUT) is not None
             case RenditionState.FAILED:
                 return await plans.fail_rendition(rendition_id, FAILURE)
+            case RenditionState.WAIVED:
+                return await plans.waive_rendition(rendition_id)
 
     await walk(
         pool,
@@ -289,6 +294,7 @@ async def test_renditions_change_as_their_table_says(pool: Pool) -> None:
             RenditionState.STITCHING: {"reason_code", "reason_message"},
             RenditionState.COMPLETED: {"completed_at", "key", "bytes", "sha256", "frames"},
             RenditionState.FAILED: {"reason_code", "reason_message"},
+            RenditionState.WAIVED: set(),
         },
     )
 
@@ -311,7 +317,7 @@ async def test_slices_change_as_their_table_says(pool: Pool) -> None:
                 await tables.plans.release_slices(claim)
             case SliceState.ENCODING:
                 rendition, _ = await tables.split("renditions", {"id": key["rendition_id"]})
-                await tables.plans.claim_slices(rendition["plan_id"], kind="video", index=0, claim=claim)
+                await tables.plans.claim_slices(rendition["plan_id"], names=["720p"], index=0, claim=claim)
             case SliceState.COMPLETED:
                 try:
                     await tables.plans.complete_slice(key["rendition_id"], key["index"], claim, OUTPUT)
@@ -341,7 +347,7 @@ async def test_a_newer_claim_supersedes_an_older_one(pool: Pool) -> None:
         rendition = await tables.put_rendition(RenditionState.PENDING, slices_open=1)
         key = await tables.put_slice(SliceState.PENDING, rendition=rendition)
         for attempt, claim in enumerate((older, newer), start=1):
-            (claimed,) = await tables.plans.claim_slices(rendition["plan_id"], kind="video", index=0, claim=claim)
+            (claimed,) = await tables.plans.claim_slices(rendition["plan_id"], names=["720p"], index=0, claim=claim)
             assert (claimed.id, claimed.state) == (rendition["id"], RenditionState.ENCODING)
             (part,) = await tables.plans.slices(rendition["id"])
             assert (part.state, part.lease, part.attempt) == (SliceState.ENCODING, claim.claim_id, attempt)
@@ -355,7 +361,7 @@ async def test_a_newer_claim_supersedes_an_older_one(pool: Pool) -> None:
             await tables.plans.complete_slice(rendition["id"], 0, newer, OUTPUT)
         (row,) = await tables.plans.renditions(rendition["plan_id"])
         assert row.slices_open == 0
-        assert await tables.plans.claim_slices(rendition["plan_id"], kind="video", index=0, claim=older) == []
+        assert await tables.plans.claim_slices(rendition["plan_id"], names=["720p"], index=0, claim=older) == []
 
 
 async def test_only_the_first_completion_counts(pool: Pool) -> None:
@@ -375,7 +381,7 @@ async def test_slices_of_a_rendition_that_is_over_are_not_taken(pool: Pool, stat
         rendition = await tables.put_rendition(state)
         await tables.put_slice(SliceState.PENDING, rendition=rendition)
         before = await tables.all("slices")
-        assert await tables.plans.claim_slices(rendition["plan_id"], kind="video", index=0, claim=new_claim()) == []
+        assert await tables.plans.claim_slices(rendition["plan_id"], names=["720p"], index=0, claim=new_claim()) == []
         assert await tables.all("slices") == before
 
 

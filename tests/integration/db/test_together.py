@@ -23,8 +23,9 @@ from vodpress.domain.failure import Failure
 from vodpress.domain.job import Claim
 from vodpress.domain.ladder import Ladder, Rung
 from vodpress.domain.plan import Picture, Plan, RungPlan, cut
+from vodpress.domain.publication import ALL
 from vodpress.domain.rendition import PlanState, RenditionState
-from vodpress.ports import NewRendition, RenditionRecord, StoredOutput, Transaction
+from vodpress.ports import NewPlan, NewRendition, RenditionRecord, StoredOutput, Transaction
 from vodpress.stages import encode, ingest, package, stitch, upload
 
 Pool = AsyncConnectionPool[AsyncConnection[Any]]
@@ -204,7 +205,18 @@ async def add_plan(work: PostgresUnitOfWork, *, rungs: int) -> Sequence[Renditio
     async with work.begin() as transaction:
         await finish_upload(transaction, asset_id, asset_id=asset_id)
         plan_id = await transaction.plans.add(
-            asset_id=asset_id, plan_hash="p", ladder_name="test", plan=plan, renditions=new
+            NewPlan(
+                asset_id=asset_id,
+                plan_hash="p",
+                source_sha256="ab" * 32,
+                source_key="sources/a",
+                ladder=LADDER,
+                plan=plan,
+                publish=ALL,
+                early_rung=None,
+                bulk=False,
+                renditions=new,
+            )
         )
         assert plan_id is not None
         return await transaction.plans.renditions(plan_id)
@@ -275,12 +287,15 @@ async def test_a_rollback_of_the_last_rendition_leaves_it_to_do(work: PostgresUn
 async def reopen(work: PostgresUnitOfWork, plan_id: int) -> Counter[str]:
     """What ingest does with a plan that failed; returns the kinds of job that it enqueued."""
     async with work.begin() as transaction:
+        before = await transaction.session.all("SELECT id FROM procrastinate_jobs")
         await transaction.plans.reopen(plan_id)
-        record = await transaction.plans.get(plan_id, lock=True)
-        assert record is not None
-        requests = await ingest.missing_jobs(transaction, record)
-        await transaction.jobs.enqueue(*requests)
-    return Counter(str(request.kind) for request in requests)
+        added = await ingest.enqueue_missing(transaction, plan_id)
+        known = [row["id"] for row in before]
+        rows = await transaction.session.all(
+            "SELECT task_name FROM procrastinate_jobs WHERE id <> ALL (%(known)s)", known=known
+        )
+        assert added == len(rows)
+    return Counter(row["task_name"] for row in rows)
 
 
 async def test_packaging_that_failed_is_repeated_alone(work: PostgresUnitOfWork, pool: Pool) -> None:
@@ -291,9 +306,11 @@ async def test_packaging_that_failed_is_repeated_alone(work: PostgresUnitOfWork,
         await connection.execute("UPDATE procrastinate_jobs SET status = 'failed' WHERE task_name = 'package'")
     async with work.begin() as transaction:
         asset_id = (await snapshot(pool))["assets"][0]["id"]
-        args = package.Args(asset_id=asset_id, plan_id=rendition.plan_id, version=1)
+        args = package.Args(
+            asset_id=asset_id, plan_id=rendition.plan_id, version=1, renditions=("0p",), waived=(), images=False
+        )
         await package.give_up(args, Failure("tool_hung"), transaction)
-    assert await reopen(work, rendition.plan_id) == {"thumbnails": 1}
+    assert await reopen(work, rendition.plan_id) == {"thumbnails": 1, "package": 1}
     seen = await snapshot(pool)
     assert jobs(seen) == {"ingest": 1, "package": 2, "thumbnails": 1}
     assert [plan["state"] for plan in seen["plans"]] == [PlanState.PACKAGING]  # from where it can be published
@@ -303,7 +320,7 @@ async def test_stitching_that_failed_is_repeated_alone(work: PostgresUnitOfWork,
     (rendition,) = await add_plan(work, rungs=1)
     claim = Claim(job_id=1, claim_id=str(uuid.uuid4()), attempt=1)
     async with work.begin() as transaction:
-        await transaction.plans.claim_slices(rendition.plan_id, kind="video", index=0, claim=claim)
+        await transaction.plans.claim_slices(rendition.plan_id, names=[rendition.name], index=0, claim=claim)
         await transaction.plans.complete_slice(rendition.id, 0, claim, output(rendition))
         assert await transaction.plans.start_stitching(rendition.id)
         args = stitch.Args(asset_id="a", plan_id=rendition.plan_id, rendition=rendition.name)

@@ -26,7 +26,7 @@ PROMISED = {
 def test_the_promised_types_are_there() -> None:
     names = {str(type_) for type_ in EventType}
     assert names >= PROMISED
-    assert names - PROMISED == {"video.asset.deleted"}
+    assert names - PROMISED == {"video.asset.deleted", "video.asset.rolled_back"}
 
 
 def test_a_fact_does_not_change() -> None:
@@ -37,9 +37,14 @@ def test_a_fact_does_not_change() -> None:
 
 def test_every_kind_of_job_has_a_queue_and_every_queue_a_kind() -> None:
     assert set(QUEUE_OF) == set(JobKind)
-    assert set(QUEUE_OF.values()) == set(Queue)
+    assert {*QUEUE_OF.values(), Queue.ENCODE_BULK} == set(Queue)
     for kind in JobKind:
         assert JobRequest(kind, {}, unique_key="k").queue is QUEUE_OF[kind]
+
+
+def test_only_encoding_moves_aside_for_others() -> None:
+    bulk = {kind: JobRequest(kind, {}, unique_key="k", bulk=True).queue for kind in JobKind}
+    assert bulk == {kind: Queue.ENCODE_BULK if queue is Queue.ENCODE else queue for kind, queue in QUEUE_OF.items()}
 
 
 def test_what_unblocks_others_goes_first() -> None:

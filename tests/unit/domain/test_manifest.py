@@ -19,6 +19,7 @@ from vodpress.domain import manifest
 from vodpress.domain.manifest import FileFacts, ImageFacts, PlaybackFacts, TrackFacts
 from vodpress.domain.media import AudioStream, PacketScan, Probe, VideoStream
 from vodpress.domain.plan import AudioPlan, RungPlan
+from vodpress.domain.publication import Contents
 
 SCHEMA: dict[str, Any] = json.loads(
     resources.files("vodpress").joinpath("schemas", manifest.SCHEMA_FILE).read_text(encoding="utf-8")
@@ -30,6 +31,7 @@ NAMES = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,31}", fullmatch=True)
 RATES = st.sampled_from([Fraction(25), Fraction(30000, 1001), Fraction(24000, 1001), Fraction(60), Fraction(17, 3)])
 COUNTS = st.integers(1, 10**9)
 SECONDS = st.fractions(Fraction(1, 1000), 360_000, max_denominator=90_000)
+MISSING = {"1080p": "pending", "240p": "waived"}
 
 Arguments = dict[str, Any]
 
@@ -154,6 +156,7 @@ def arguments(draw: st.DrawFn) -> Arguments:
         "renditions": renditions,
         "audio": [(sound, draw(tracks(sound_name, "mp4a.40.2")))] if audible else [],
         "images": draw(st.none() | files(*pictures).map(lambda found: ImageFacts(*pictures[:2], found))),
+        "missing": MISSING,
         "playback": PlaybackFacts(
             "hls/master.m3u8", "dash/manifest.mpd", draw(files("hls/master.m3u8", "dash/manifest.mpd"))
         ),
@@ -199,6 +202,7 @@ def one() -> Arguments:
         "images": ImageFacts(
             "poster.jpg", "storyboard.vtt", listed("poster.jpg", "storyboard.vtt", "storyboard/1.jpg")
         ),
+        "missing": MISSING,
         "playback": PlaybackFacts(
             "hls/master.m3u8", "dash/manifest.mpd", listed("hls/master.m3u8", "dash/manifest.mpd")
         ),
@@ -238,7 +242,7 @@ def test_contents(one: Arguments) -> None:
     document = manifest.build(**one)
     assert list(document) == [
         "schema", "asset", "version", "source", "plan_hash", "ladder", "duration_seconds", "renditions", "audio",
-        "images", "playback", "created_at",
+        "images", "missing", "playback", "created_at",
     ]  # fmt: skip
     assert document["schema"] == "vodpress.manifest/1"
     assert document["source"] == {
@@ -255,6 +259,8 @@ def test_contents(one: Arguments) -> None:
         "name": "audio", "codecs": "mp4a.40.2", "bandwidth": 900, "average_bandwidth": 800, "channels": 2,
         "sample_rate_hz": 48_000, "language": "eng",
     }  # fmt: skip
+    assert document["missing"] == [{"name": "1080p", "reason": "pending"}, {"name": "240p", "reason": "waived"}]
+    assert manifest.contents_of(document) == Contents(("480p", "audio"), ("240p",), images=True)
     assert (document["playback"]["hls"], document["playback"]["dash"]) == ("hls/master.m3u8", "dash/manifest.mpd")
     assert (document["images"]["poster"], document["images"]["storyboard"]) == ("poster.jpg", "storyboard.vtt")
 

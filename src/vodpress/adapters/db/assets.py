@@ -58,9 +58,18 @@ class PostgresAssets:
         document = rows.PROBE.dump_python(probe, mode="json")
         await self._session.change(_SQL["set_probe"], id=asset_id, probe=Jsonb(document))
 
-    async def set_live_version(self, asset_id: str, version: int) -> None:
+    async def set_live_version(self, asset_id: str, version: int, *, plan_id: int) -> bool:
         """See `ports.Assets.set_live_version`."""
-        await self._session.change(_SQL["set_live_version"], id=asset_id, version=version)
+        changed = await self._session.change(_SQL["set_live_version"], id=asset_id, version=version, plan_id=plan_id)
+        return changed == 1
+
+    async def hold_version(self, asset_id: str, version: int, *, hold: bool) -> bool:
+        """See `ports.Assets.hold_version`."""
+        return await self._session.change(_SQL["hold_version"], id=asset_id, version=version, hold=hold) == 1
+
+    async def replace_source(self, asset_id: str, *, sha256: str, size: int, key: str) -> bool:
+        """See `ports.Assets.replace_source`."""
+        return await self._session.change(_SQL["replace_source"], id=asset_id, sha256=sha256, size=size, key=key) == 1
 
     async def list(self, *, limit: int) -> Sequence[AssetRecord]:
         """See `ports.Assets.list`."""

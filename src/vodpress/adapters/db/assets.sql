@@ -29,9 +29,26 @@ WHERE id = %(id)s AND state = ANY (%(sources)s);
 UPDATE assets SET probe = %(probe)s, updated_at = now() WHERE id = %(id)s;
 
 -- name: set_live_version
--- An older plan that finishes late does not take the place of a newer one.
-UPDATE assets SET live_version = %(version)s, updated_at = now()
-WHERE id = %(id)s AND state = 'ready' AND live_version < %(version)s;
+-- An older version that comes late does not take the place of a newer one, nor one of a plan that a person left.
+UPDATE assets SET live_version = %(version)s, held_at_plan = NULL, updated_at = now()
+WHERE id = %(id)s AND state = 'ready'
+    AND CASE WHEN held_at_plan IS NULL THEN live_version < %(version)s ELSE held_at_plan < %(plan_id)s END;
+
+-- name: hold_version
+UPDATE assets
+SET live_version = %(version)s,
+    held_at_plan = CASE WHEN %(hold)s THEN (SELECT max(plans.id) FROM plans WHERE plans.asset_id = assets.id) END,
+    updated_at = now()
+WHERE id = %(id)s AND state = 'ready';
+
+-- name: replace_source
+-- Unless another asset is made from these bytes with the same passthrough.
+UPDATE assets AS asset
+SET source_sha256 = %(sha256)s, source_bytes = %(size)s, source_key = %(key)s, probe = NULL, updated_at = now()
+WHERE id = %(id)s AND NOT EXISTS (
+    SELECT FROM assets AS other
+    WHERE other.tenant = asset.tenant AND other.source_sha256 = %(sha256)s AND other.passthrough = asset.passthrough
+        AND other.id <> asset.id);
 
 -- name: newest
 SELECT * FROM assets ORDER BY created_at DESC, id LIMIT %(limit)s;

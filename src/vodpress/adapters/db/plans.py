@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -12,10 +12,10 @@ from vodpress.adapters.db.named_sql import load
 from vodpress.adapters.db.session import Session
 from vodpress.domain.failure import Failure, LeaseLost
 from vodpress.domain.job import Claim
-from vodpress.domain.plan import Plan
 from vodpress.domain.progress import AssetProgress, RenditionProgress
+from vodpress.domain.publication import PublishPolicy
 from vodpress.domain.rendition import PLAN, RENDITION, PlanState, RenditionState
-from vodpress.ports import NewRendition, PlanRecord, RenditionRecord, SliceRecord, StoredOutput
+from vodpress.ports import AssetRecord, NewPlan, PlanRecord, RenditionRecord, SliceRecord, StoredOutput
 
 _SQL = load(__package__, "plans.sql")
 _RENDITIONS = load(__package__, "renditions.sql")
@@ -27,35 +27,39 @@ class PostgresPlans:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def add(
-        self, *, asset_id: str, plan_hash: str, ladder_name: str, plan: Plan, renditions: Sequence[NewRendition]
-    ) -> int | None:
+    async def add(self, new: NewPlan) -> int | None:
         """See `ports.Plans.add`."""
         row = await self._session.one(
             _SQL["add"],
-            asset_id=asset_id,
-            plan_hash=plan_hash,
-            ladder_name=ladder_name,
-            document=Jsonb(plan.model_dump(mode="json")),
-            renditions=len(renditions),
+            asset_id=new.asset_id,
+            plan_hash=new.plan_hash,
+            source_sha256=new.source_sha256,
+            source_key=new.source_key,
+            ladder_name=new.ladder.name,
+            ladder=Jsonb(new.ladder.model_dump(mode="json")),
+            document=Jsonb(new.plan.model_dump(mode="json")),
+            publish=new.publish.text,
+            early_rung=new.early_rung,
+            bulk=new.bulk,
+            renditions=len(new.renditions),
         )
         if row is None:
             return None
         plan_id: int = row["id"]
-        for ordinal, new in enumerate(renditions):
+        for ordinal, rendition in enumerate(new.renditions):
             added = await self._session.one(
                 _SQL["add_rendition"],
                 plan_id=plan_id,
-                name=new.name,
-                kind=new.kind,
+                name=rendition.name,
+                kind=rendition.kind,
                 ordinal=ordinal,
-                required=new.required,
-                rung_hash=new.rung_hash,
-                slices=new.slices,
-                weight=new.weight,
+                required=rendition.required,
+                rung_hash=rendition.rung_hash,
+                slices=rendition.slices,
+                weight=rendition.weight,
             )
             assert added is not None  # noqa: S101 - INSERT … RETURNING without ON CONFLICT gives a row or raises
-            await self._session.change(_SQL["add_slices"], rendition_id=added["id"], slices=new.slices)
+            await self._session.change(_SQL["add_slices"], rendition_id=added["id"], slices=rendition.slices)
         return plan_id
 
     async def get(self, plan_id: int, *, lock: bool = False) -> PlanRecord | None:
@@ -63,10 +67,10 @@ class PostgresPlans:
         row = await self._session.one(_SQL["by_id_locked" if lock else "by_id"], plan_id=plan_id)
         return rows.plan(row) if row else None
 
-    async def by_hash(self, asset_id: str, plan_hash: str, *, lock: bool = False) -> PlanRecord | None:
+    async def by_hash(self, asset: AssetRecord, plan_hash: str, *, lock: bool = False) -> PlanRecord | None:
         """See `ports.Plans.by_hash`."""
         query = _SQL["by_hash_locked" if lock else "by_hash"]
-        row = await self._session.one(query, asset_id=asset_id, plan_hash=plan_hash)
+        row = await self._session.one(query, asset_id=asset.id, source_sha256=asset.source_sha256, plan_hash=plan_hash)
         return rows.plan(row) if row else None
 
     async def of_asset(self, asset_id: str) -> Sequence[PlanRecord]:
@@ -78,6 +82,10 @@ class PostgresPlans:
         sources = list(PLAN.sources(target))
         return await self._session.change(_SQL["move"], plan_id=plan_id, target=target, sources=sources) == 1
 
+    async def set_publish(self, plan_id: int, policy: PublishPolicy) -> None:
+        """See `ports.Plans.set_publish`."""
+        await self._session.change(_SQL["set_publish"], plan_id=plan_id, publish=policy.text)
+
     async def renditions(self, plan_id: int) -> Sequence[RenditionRecord]:
         """See `ports.Plans.renditions`."""
         return [rows.rendition(row) for row in await self._session.all(_SQL["renditions"], plan_id=plan_id)]
@@ -86,10 +94,12 @@ class PostgresPlans:
         """See `ports.Plans.slices`."""
         return [rows.slice_(row) for row in await self._session.all(_RENDITIONS["slices"], rendition_id=rendition_id)]
 
-    async def claim_slices(self, plan_id: int, *, kind: str, index: int, claim: Claim) -> Sequence[RenditionRecord]:
+    async def claim_slices(
+        self, plan_id: int, *, names: Collection[str], index: int, claim: Claim
+    ) -> Sequence[RenditionRecord]:
         """See `ports.Plans.claim_slices`."""
         claimed = await self._session.all(
-            _RENDITIONS["claim_slices"], plan_id=plan_id, kind=kind, index=index, lease=claim.claim_id
+            _RENDITIONS["claim_slices"], plan_id=plan_id, names=list(names), index=index, lease=claim.claim_id
         )
         ids = [row["rendition_id"] for row in claimed]
         await self._session.change(
@@ -164,9 +174,20 @@ class PostgresPlans:
         )
         return changed == 1
 
-    async def reopen(self, plan_id: int) -> None:
+    async def waive_rendition(self, rendition_id: int) -> bool:
+        """See `ports.Plans.waive_rendition`."""
+        target = RenditionState.WAIVED
+        row = await self._session.one(
+            _RENDITIONS["waive"], rendition_id=rendition_id, target=target, sources=list(RENDITION.sources(target))
+        )
+        if row is None:
+            return False
+        await self._session.change(_RENDITIONS["count_down_renditions"], plan_id=row["plan_id"])
+        return True
+
+    async def reopen(self, plan_id: int, *, names: Collection[str] | None = None) -> None:
         """See `ports.Plans.reopen`."""
-        await self._session.change(_RENDITIONS["reopen"], plan_id=plan_id)
+        await self._session.change(_RENDITIONS["reopen"], plan_id=plan_id, names=None if names is None else list(names))
         record = await self.get(plan_id)
         if record is not None:
             await self.move(plan_id, PlanState.ENCODING if record.renditions_open else PlanState.PACKAGING)

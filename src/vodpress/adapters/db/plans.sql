@@ -1,7 +1,11 @@
 -- name: add
-INSERT INTO plans (asset_id, plan_hash, ladder_name, document, renditions_open)
-VALUES (%(asset_id)s, %(plan_hash)s, %(ladder_name)s, %(document)s, %(renditions)s)
-ON CONFLICT (asset_id, plan_hash) DO NOTHING
+INSERT INTO plans (
+    asset_id, plan_hash, source_sha256, source_key, ladder_name, ladder, document, publish, early_rung, bulk,
+    renditions_open)
+VALUES (
+    %(asset_id)s, %(plan_hash)s, %(source_sha256)s, %(source_key)s, %(ladder_name)s, %(ladder)s, %(document)s,
+    %(publish)s, %(early_rung)s, %(bulk)s, %(renditions)s)
+ON CONFLICT (asset_id, source_sha256, plan_hash) DO NOTHING
 RETURNING id;
 
 -- name: add_rendition
@@ -13,35 +17,38 @@ RETURNING id;
 INSERT INTO slices (rendition_id, index) SELECT %(rendition_id)s, generate_series(0, %(slices)s - 1);
 
 -- name: by_id
-SELECT plans.*, assets.tenant, assets.source_key, assets.source_sha256
+SELECT plans.*, assets.tenant
 FROM plans JOIN assets ON assets.id = plans.asset_id
 WHERE plans.id = %(plan_id)s;
 
 -- name: by_id_locked
-SELECT plans.*, assets.tenant, assets.source_key, assets.source_sha256
+SELECT plans.*, assets.tenant
 FROM plans JOIN assets ON assets.id = plans.asset_id
 WHERE plans.id = %(plan_id)s
 FOR UPDATE OF plans;
 
 -- name: by_hash
-SELECT plans.*, assets.tenant, assets.source_key, assets.source_sha256
+SELECT plans.*, assets.tenant
 FROM plans JOIN assets ON assets.id = plans.asset_id
-WHERE plans.asset_id = %(asset_id)s AND plans.plan_hash = %(plan_hash)s;
+WHERE plans.asset_id = %(asset_id)s AND plans.source_sha256 = %(source_sha256)s AND plans.plan_hash = %(plan_hash)s;
 
 -- name: by_hash_locked
-SELECT plans.*, assets.tenant, assets.source_key, assets.source_sha256
+SELECT plans.*, assets.tenant
 FROM plans JOIN assets ON assets.id = plans.asset_id
-WHERE plans.asset_id = %(asset_id)s AND plans.plan_hash = %(plan_hash)s
+WHERE plans.asset_id = %(asset_id)s AND plans.source_sha256 = %(source_sha256)s AND plans.plan_hash = %(plan_hash)s
 FOR UPDATE OF plans;
 
 -- name: of_asset
-SELECT plans.*, assets.tenant, assets.source_key, assets.source_sha256
+SELECT plans.*, assets.tenant
 FROM plans JOIN assets ON assets.id = plans.asset_id
 WHERE plans.asset_id = %(asset_id)s
 ORDER BY plans.id;
 
 -- name: move
 UPDATE plans SET state = %(target)s WHERE id = %(plan_id)s AND state = ANY (%(sources)s);
+
+-- name: set_publish
+UPDATE plans SET publish = %(publish)s WHERE id = %(plan_id)s;
 
 -- name: set_images
 UPDATE plans SET images_state = %(state)s, images = %(images)s WHERE id = %(plan_id)s;

@@ -4,7 +4,7 @@ UPDATE slices
 SET state = 'encoding', lease = %(lease)s::uuid, attempt = attempt + 1
 FROM renditions
 WHERE renditions.id = slices.rendition_id
-  AND renditions.plan_id = %(plan_id)s AND renditions.kind = %(kind)s
+  AND renditions.plan_id = %(plan_id)s AND renditions.name = ANY (%(names)s)
   AND renditions.state IN ('pending', 'encoding')
   AND slices.index = %(index)s AND slices.state IN ('pending', 'encoding')
 RETURNING slices.rendition_id;
@@ -54,7 +54,10 @@ WHERE id = %(rendition_id)s AND state = ANY (%(sources)s);
 -- Back to where it failed: one whose slices are all recorded only has to be stitched.
 UPDATE renditions
 SET state = CASE slices_open WHEN 0 THEN 'stitching' ELSE 'encoding' END, reason_code = NULL, reason_message = NULL
-WHERE plan_id = %(plan_id)s AND state = 'failed';
+WHERE plan_id = %(plan_id)s AND state = 'failed' AND (%(names)s::text[] IS NULL OR name = ANY (%(names)s));
+
+-- name: waive
+UPDATE renditions SET state = %(target)s WHERE id = %(rendition_id)s AND state = ANY (%(sources)s) RETURNING plan_id;
 
 -- name: reusable
 SELECT renditions.key, renditions.bytes, renditions.sha256, renditions.frames
@@ -62,6 +65,6 @@ FROM renditions
 JOIN plans ON plans.id = renditions.plan_id
 JOIN assets ON assets.id = plans.asset_id
 WHERE renditions.rung_hash = %(rung_hash)s AND renditions.state = 'completed'
-  AND assets.tenant = %(tenant)s AND assets.source_sha256 = %(source_sha256)s
+  AND assets.tenant = %(tenant)s AND plans.source_sha256 = %(source_sha256)s
 ORDER BY renditions.id
 LIMIT 1;

@@ -10,8 +10,10 @@ from pydantic import TypeAdapter
 
 from vodpress.domain.asset import AssetState
 from vodpress.domain.keys import plan_prefix
+from vodpress.domain.ladder import Ladder
 from vodpress.domain.media import Probe
 from vodpress.domain.plan import Plan
+from vodpress.domain.publication import Contents, PublishPolicy
 from vodpress.domain.rendition import PlanState, RenditionState, SliceState
 from vodpress.ports import (
     AssetRecord,
@@ -42,20 +44,25 @@ def asset(row: Row) -> AssetRecord:
         reason_code=row["reason_code"],
         reason_message=row["reason_message"],
         live_version=row["live_version"],
+        held=row["held_at_plan"] is not None,
         created_at=timestamp(row["created_at"]),
         ready_at=timestamp(row["ready_at"]) if row["ready_at"] else None,
     )
 
 
 def plan(row: Row) -> PlanRecord:
-    """A row of `plans` joined with its asset's source."""
+    """A row of `plans` joined with its asset's tenant."""
     return PlanRecord(
         id=row["id"],
         asset_id=row["asset_id"],
         tenant=row["tenant"],
         plan_hash=row["plan_hash"],
         ladder_name=row["ladder_name"],
+        ladder=Ladder.model_validate(row["ladder"]) if row["ladder"] is not None else None,
         plan=Plan.model_validate(row["document"]),
+        publish=PublishPolicy(row["publish"]),
+        early_rung=row["early_rung"],
+        bulk=row["bulk"],
         state=PlanState(row["state"]),
         renditions_open=row["renditions_open"],
         images_state=row["images_state"],
@@ -124,9 +131,19 @@ def dead_letter(row: Row) -> DeadLetterRecord:
         code=row["code"],
         message=row["message"],
         detail=row["detail"],
+        traceback=row["traceback"],
         attempts=row["attempts"],
         created_at=timestamp(row["created_at"]),
+        resolution=row["resolution"],
+        resolved_at=timestamp(row["resolved_at"]) if row["resolved_at"] else None,
+        decided_by=row["decided_by"],
+        decided_why=row["decided_why"],
     )
+
+
+def contents(document: Mapping[str, Any]) -> Contents:
+    """`plans.reserved_contents`."""
+    return Contents(tuple(document["renditions"]), tuple(document["waived"]), images=document["images"])
 
 
 def timestamp(moment: datetime) -> str:

@@ -11,16 +11,17 @@ from vodpress.adapters.db.named_sql import load
 _SQL = load(__package__, "decide.sql")
 
 
-async def cancel_of_asset(connection: AsyncConnection[Any], asset_id: str) -> int:
-    """Cancel every waiting or running job of an asset; return how many.
+async def cancel_of_asset(connection: AsyncConnection[Any], asset_id: str, *, plan_id: int | None = None) -> int:
+    """Cancel every waiting or running job of an asset, or of one plan of it; return how many.
 
     Running ones lose their claim, and their handlers are cancelled once the transaction is committed.
     """
+    which = {"asset_id": asset_id, "plan_id": plan_id}
     cancelled = 0
     while True:
-        cancelled += (await connection.execute(_SQL["cancel_of_asset"], {"asset_id": asset_id})).rowcount
+        cancelled += (await connection.execute(_SQL["cancel_of_asset"], which)).rowcount
         # It may have waited for a job that was being settled, in a transaction that enqueued the next one.
-        if await (await connection.execute(_SQL["is_live"], {"asset_id": asset_id})).fetchone() is None:
+        if await (await connection.execute(_SQL["is_live"], which)).fetchone() is None:
             return cancelled
 
 

@@ -5,6 +5,7 @@ WITH live AS MATERIALIZED (
     SELECT id, status, queue_name
     FROM procrastinate_jobs
     WHERE status IN ('todo', 'doing') AND args ->> 'asset_id' = %(asset_id)s
+        AND (%(plan_id)s::bigint IS NULL OR (args ->> 'plan_id')::bigint = %(plan_id)s)
     ORDER BY id
     FOR UPDATE
 ), cancelled AS (
@@ -22,7 +23,10 @@ FROM live;
 
 -- name: is_live
 -- A statement of its own, for a view of what was committed while the one above waited.
-SELECT FROM procrastinate_jobs WHERE status IN ('todo', 'doing') AND args ->> 'asset_id' = %(asset_id)s LIMIT 1;
+SELECT FROM procrastinate_jobs
+WHERE status IN ('todo', 'doing') AND args ->> 'asset_id' = %(asset_id)s
+    AND (%(plan_id)s::bigint IS NULL OR (args ->> 'plan_id')::bigint = %(plan_id)s)
+LIMIT 1;
 
 -- name: hasten_of_asset
 WITH waiting AS (

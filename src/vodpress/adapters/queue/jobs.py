@@ -82,6 +82,6 @@ class QueueJobs:
         """See `ports.Jobs.hasten_of_asset`."""
         return await decide.hasten_of_asset(self._connection, asset_id)
 
-    async def cancel_of_asset(self, asset_id: str) -> int:
+    async def cancel_of_asset(self, asset_id: str, *, plan_id: int | None = None) -> int:
         """See `ports.Jobs.cancel_of_asset`."""
-        return await decide.cancel_of_asset(self._connection, asset_id)
+        return await decide.cancel_of_asset(self._connection, asset_id, plan_id=plan_id)
