@@ -65,21 +65,36 @@ class Platform:
     executor: Executor
     schedules: Mapping[JobKind, Schedule]
 
-    async def work_on_jobs(self, stop: asyncio.Event, *, execute: Execute | None = None) -> None:
+    @property
+    def default_concurrency(self) -> dict[Queue, int]:
+        """Jobs of each queue at once, from the settings."""
+        settings = self.settings
+        return {
+            Queue.INGEST: settings.ingest_jobs,
+            Queue.ENCODE: settings.encode_jobs,
+            Queue.ENCODE_BULK: settings.bulk_jobs,
+            Queue.LIGHT: settings.light_jobs,
+        }
+
+    async def work_on_jobs(
+        self,
+        stop: asyncio.Event,
+        *,
+        execute: Execute | None = None,
+        concurrency: Mapping[Queue, int] | None = None,
+    ) -> None:
         """Run workers and rescue until `stop` is set, then finish or hand back what runs.
 
         Args:
+            concurrency: queues to serve, and how many jobs of each at once; by default all, as the settings say.
             execute: stands around `Executor.run`, which it calls; for those who want to see each job pass.
         """
         settings = self.settings
         runner = QueueRunner(
             self.pool,
             execute=execute or self.executor.run,
-            concurrency={
-                Queue.INGEST: settings.ingest_jobs,
-                Queue.ENCODE: settings.encode_jobs,
-                Queue.LIGHT: settings.light_jobs,
-            },
+            concurrency=concurrency or self.default_concurrency,
+            node=settings.node,
             lease_seconds=settings.lease_seconds,
             grace_seconds=settings.grace_seconds,
         )
@@ -247,7 +262,8 @@ def _make_scratch(folder: Path) -> None:
 
 
 def _connections(settings: Settings) -> int:
-    return settings.encode_jobs + settings.ingest_jobs + settings.light_jobs + _SPARE_CONNECTIONS
+    # One for listening, and one that is just being asked, for each queue; the rest are shared by the jobs.
+    return settings.encode_jobs + settings.bulk_jobs + settings.ingest_jobs + settings.light_jobs + _SPARE_CONNECTIONS
 
 
 def _services(settings: Settings, work: PostgresUnitOfWork, store: ObjectStore, media: MediaTools) -> Services:

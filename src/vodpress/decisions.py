@@ -1,4 +1,7 @@
-"""What a person decides about a dead letter, in the caller's transaction: retry, waive, fail, replace the source."""
+"""What a person decides, in the caller's transaction.
+
+About a dead letter: retry, waive, fail, replace the source. About a published asset: go back to an earlier version.
+"""
 
 from __future__ import annotations
 
@@ -133,6 +136,36 @@ async def replace_source(
         args = ingest.Args(asset_id=asset.id, ladder=plan.ladder or ladder, publish=plan.publish.text, bulk=plan.bulk)
     await transaction.jobs.enqueue(ingest.request(args))
     return letter
+
+
+async def roll_back(transaction: Transaction, asset_id: str, decider: Decider, *, version: int | None = None) -> int:
+    """Make an earlier version the live one, at once; returns its number.
+
+    Versions that come later of the plans there are do not take its place, those of a plan made after it do. Going to
+    the newest version ends that.
+
+    Args:
+        version: the one before the live one, where none is named.
+
+    Raises:
+        InvalidRequest: `no_such_version`.
+    """
+    asset = await transaction.assets.get(asset_id, lock=True)
+    live = asset.live_version if asset is not None and asset.state is AssetState.READY else None
+    versions = [record.version for record in await transaction.manifests.of_asset(asset_id)]
+    earlier = [number for number in versions if live is not None and number < live]
+    wanted = version if version is not None else (earlier[-1] if earlier else None)
+    if live is None or wanted not in versions:
+        known = ", ".join(str(number) for number in versions) or "none"
+        raise InvalidRequest(
+            "no_such_version",
+            f"Asset {asset_id} has no {'earlier version' if version is None else f'version {version}'} to go to; "
+            f"published versions: {known}.",
+        )
+    await transaction.assets.hold_version(asset_id, wanted, hold=wanted != versions[-1])
+    data = {"version": wanted, "from_version": live, "who": decider.who, "why": decider.why}
+    await transaction.emit(Event(EventType.ASSET_ROLLED_BACK, asset_id, data))
+    return wanted
 
 
 async def _open_letter(transaction: Transaction, letter_id: int) -> DeadLetterRecord:

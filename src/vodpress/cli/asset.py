@@ -1,4 +1,4 @@
-"""`vodpress asset`: list, show, explain and delete."""
+"""`vodpress asset`: list, show, explain, roll back and delete."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
+from vodpress import decisions
 from vodpress.asset_removal import delete_asset
 from vodpress.bootstrap import open_records, open_storage
+from vodpress.cli.deciding import By, Why, decider
 from vodpress.cli.running import AsJson, print_json, print_lines, print_table, run
+from vodpress.domain.deadletter import Decider
 from vodpress.domain.failure import InvalidRequest
 from vodpress.overview import AssetOverview, explain, look_at
 from vodpress.ports import AssetRecord, Transaction
 from vodpress.settings import Settings
 
-app = typer.Typer(help="Assets: list, show, explain, delete.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Assets: list, show, explain, roll back, delete.", no_args_is_help=True, rich_markup_mode=None)
 
 AssetId = Annotated[str, typer.Argument(metavar="ASSET", help="An asset's id, or its unambiguous beginning.")]
 
@@ -98,6 +101,36 @@ def delete(
         print_lines(f"Asset {deleted} is deleted.")
 
 
+@app.command("rollback")
+def rollback(
+    asset: AssetId,
+    to: Annotated[
+        int | None, typer.Option(min=1, metavar="VERSION", help="By default the one before.", show_default=False)
+    ] = None,
+    why: Why = "",
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go back to an earlier version, at once. Nothing is deleted; `--to` the newest version undoes it.
+
+    \b
+    Examples:
+      vodpress asset rollback 3f2a --why "the new ladder looks worse"
+      vodpress asset rollback 3f2a --to 2
+    """
+    asset_id, version = run(lambda settings: _roll_back(asset, to, decider(by, why), settings), as_json=as_json)
+    if as_json:
+        print_json({"asset": asset_id, "version": version})
+    else:
+        print_lines(f"Version {version} of asset {asset_id} is live.")
+
+
+async def _roll_back(asset: str, to: int | None, who: Decider, settings: Settings) -> tuple[str, int]:
+    async with open_records(settings) as work, work.begin() as transaction:
+        asset_id = await _resolve(asset, transaction)
+        return asset_id, await decisions.roll_back(transaction, asset_id, who, version=to)
+
+
 async def _list(limit: int, settings: Settings) -> list[AssetRecord]:
     async with open_records(settings) as work, work.begin() as transaction:
         return list(await transaction.assets.list(limit=limit))
@@ -138,6 +171,7 @@ def _row(asset: AssetRecord) -> dict[str, Any]:
         "asset": asset.id,
         "state": asset.state,
         "version": asset.live_version,
+        "held": asset.held,
         "created_at": asset.created_at,
         "ready_at": asset.ready_at,
         "title": asset.title,
@@ -158,6 +192,7 @@ def _document(overview: AssetOverview) -> dict[str, Any]:
                 "plan_hash": plan.record.plan_hash,
                 "ladder": plan.record.ladder_name,
                 "state": plan.record.state,
+                "publish": plan.record.publish.text,
                 "version": plan.manifest.version if plan.manifest else None,
                 "prefix": plan.record.prefix,
                 "fraction": round(plan.progress.fraction, 4),

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from vodpress.cli import asset, inspection, installation, process, records
+from vodpress.cli import asset, dead_letter, inspection, installation, process, records, worker
 from vodpress.cli.running import EXIT_STATUSES
 
 app = typer.Typer(
@@ -23,9 +23,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 app.command("process", epilog=EXIT_STATUSES)(process.process)
+app.command("worker", epilog=EXIT_STATUSES)(worker.worker)
 app.command("probe", epilog=EXIT_STATUSES)(inspection.probe)
 app.command("plan", epilog=EXIT_STATUSES)(inspection.plan)
 app.add_typer(asset.app, name="asset")
+app.add_typer(dead_letter.app, name="dead-letter")
 app.add_typer(records.events, name="events")
 app.add_typer(records.queue, name="queue")
 app.command("migrate", epilog=EXIT_STATUSES)(installation.migrate)

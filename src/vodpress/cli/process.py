@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 
 from vodpress.bootstrap import open_platform
 from vodpress.cli.progress_view import LineView, LiveView, SilentView, View
-from vodpress.cli.running import AsJson, print_json, print_lines, run
+from vodpress.cli.running import AsJson, print_json, print_lines, run, stop_on_signals
 from vodpress.domain.failure import ExitCode, worst
 from vodpress.domain.publication import parse_policy
 from vodpress.export import require_writable
@@ -70,7 +69,7 @@ def process(
 
 async def _process(files: Sequence[Path], settings: Settings, wishes: Wishes, as_json: bool) -> list[FileResult]:
     stop = asyncio.Event()
-    _stop_on_signals(stop)
+    stop_on_signals(stop)
     view: View = _choose_view(as_json=as_json)
     require_writable(wishes.out).rmdir()
     async with open_platform(_for_one_run(settings)) as platform:
@@ -95,12 +94,6 @@ def _choose_view(*, as_json: bool) -> View:
     if sys.stderr.isatty():
         return LiveView()
     return SilentView() if as_json else LineView()
-
-
-def _stop_on_signals(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop.set)
 
 
 def _tell(result: FileResult) -> None:

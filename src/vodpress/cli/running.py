@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -47,6 +48,13 @@ def run(
         return instead(error)
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """Set `stop` when the process is asked to end."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
 
 
 def fail(error: InvalidRequest | Failure, *, as_json: bool) -> NoReturn:

@@ -88,9 +88,12 @@ class Transcoder(Protocol):
         rungs: Sequence[RungPlan],
         folder: Path,
         on_progress: OnProgress,
+        *,
+        yields: bool = False,
     ) -> EncodeReport:
         """Encode one slice for the given rungs from one decode into `folder/<rung>.mp4`.
 
+        With `yields`, everything else on the machine goes first.
         A rung whose output is wrong is reported in `failures`; a run that failed as a whole raises `Failure`.
         """
         ...
@@ -100,7 +103,14 @@ class Transcoder(Protocol):
         ...
 
     async def encode_audio(
-        self, source: Path, plan: Plan, audio: AudioPlan, folder: Path, on_progress: OnProgress
+        self,
+        source: Path,
+        plan: Plan,
+        audio: AudioPlan,
+        folder: Path,
+        on_progress: OnProgress,
+        *,
+        yields: bool = False,
     ) -> EncodeReport:
         """Encode the whole audio into `folder/<audio name>.mp4`."""
         ...

@@ -191,10 +191,10 @@ async def _run_tool(
     if args.kind == "video":
         part: Slice = plan.slices[args.index]
         rungs = [plan.rung(rendition.name) for rendition in group]
-        return await services.transcoder.encode_slice(source, plan, part, rungs, folder, report)
+        return await services.transcoder.encode_slice(source, plan, part, rungs, folder, report, yields=record.bulk)
     if plan.audio is None:
         raise Failure("internal_error", f"Plan {record.plan_hash[:16]} has an audio job and no audio.")
-    return await services.transcoder.encode_audio(source, plan, plan.audio, folder, report)
+    return await services.transcoder.encode_audio(source, plan, plan.audio, folder, report, yields=record.bulk)
 
 
 def _stored(key: str, output: VerifiedFile) -> StoredOutput:

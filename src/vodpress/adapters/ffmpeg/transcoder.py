@@ -23,6 +23,7 @@ from vodpress.domain.plan import AudioPlan, Plan, RungPlan, Slice
 from vodpress.ports import EncodeReport, ImageSet, OnProgress, Progress, VerifiedFile
 
 _CHECKED_SECONDS = 0.5
+_LEAST_PRIORITY = 19
 
 
 class FFmpegTranscoder:
@@ -48,6 +49,8 @@ class FFmpegTranscoder:
         rungs: Sequence[RungPlan],
         folder: Path,
         on_progress: OnProgress,
+        *,
+        yields: bool = False,
     ) -> EncodeReport:
         """See `ports.Transcoder.encode_slice`."""
         paths = {rung.name: folder / f"{rung.name}.mp4" for rung in rungs}
@@ -58,6 +61,7 @@ class FFmpegTranscoder:
             total=part.frames / plan.frame_rate,
             pixels=sum(rung.width * rung.height for rung in rungs) * part.frames,
             on_progress=on_progress,
+            yields=yields,
         )
         if not ended.succeeded:
             raise classify(ended, subject=f"slice {part.index}")
@@ -78,7 +82,14 @@ class FFmpegTranscoder:
         )
 
     async def encode_audio(
-        self, source: Path, plan: Plan, audio: AudioPlan, folder: Path, on_progress: OnProgress
+        self,
+        source: Path,
+        plan: Plan,
+        audio: AudioPlan,
+        folder: Path,
+        on_progress: OnProgress,
+        *,
+        yields: bool = False,
     ) -> EncodeReport:
         """See `ports.Transcoder.encode_audio`."""
         path = folder / f"{audio.name}.mp4"
@@ -88,6 +99,7 @@ class FFmpegTranscoder:
             total=plan.duration_seconds,
             pixels=0,
             on_progress=on_progress,
+            yields=yields,
         )
         if not ended.succeeded:
             raise classify(ended, subject=audio.name)
@@ -148,6 +160,7 @@ class FFmpegTranscoder:
         total: Fraction,
         pixels: int,
         on_progress: OnProgress,
+        yields: bool = False,
     ) -> ToolExit:
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -165,7 +178,7 @@ class FFmpegTranscoder:
             on_line=on_line,
             stall_seconds=self._run.stall_seconds,
             ceiling_seconds=self._run.ceiling(media_seconds=float(total), pixels=pixels),
-            nice=self._run.nice,
+            nice=_LEAST_PRIORITY if yields else self._run.nice,
         )
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -21,12 +24,26 @@ from procrastinate.manager import JobManager, NotificationCallback
 from psycopg import AsyncConnection, InterfaceError, OperationalError
 
 from vodpress.adapters.db.named_sql import load
-from vodpress.domain.job import Claim
+from vodpress.domain.job import Claim, Queue
 
 _SQL = load(__package__, "engine.sql")
 _AGAIN_SECONDS = 1.0
+_YIELDS_TO = {str(Queue.ENCODE_BULK): str(Queue.ENCODE)}
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a worker is for."""
+
+    queue: str
+    concurrency: int
+    node: str
+
+
+serving: ContextVar[Serving] = ContextVar("serving")
+"""Set where a worker is run: the engine registers it without saying what it serves."""
 
 
 class AttentiveConnector(PsycopgConnector):
@@ -72,6 +89,20 @@ class ClaimingJobManager(JobManager):
         """The worker that holds a claim; `None` when it was let go."""
         return self._held.get(claim_id)
 
+    async def register_worker(self) -> int:
+        """Register a worker, and with it, for `doctor` and for estimates, what it serves and where."""
+        worker_id = await super().register_worker()
+        worker = serving.get()
+        await self.connector.execute_query_async(
+            query=_SQL["put_on_record"],
+            worker_id=worker_id,
+            node=worker.node,
+            process_id=os.getpid(),
+            queue=worker.queue,
+            concurrency=worker.concurrency,
+        )
+        return worker_id
+
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
         """Take the next job of the worker's one queue under a new claim; a lost database is waited for."""
         (queue,) = queues or ()
@@ -98,7 +129,12 @@ class ClaimingJobManager(JobManager):
         rows: list[dict[str, Any]] = []
         try:
             rows = await self.connector.execute_query_all_async(
-                query=_SQL["fetch"], queue=queue, kinds=self._kinds, worker_id=worker_id, claim_id=claim_id
+                query=_SQL["fetch_yielding" if queue in _YIELDS_TO else "fetch"],
+                queue=queue,
+                before=_YIELDS_TO.get(queue),
+                kinds=self._kinds,
+                worker_id=worker_id,
+                claim_id=claim_id,
             )
         finally:
             if not rows:

@@ -2,6 +2,15 @@
 SELECT *
 FROM vodpress_fetch_job(%(queue)s, %(kinds)s::text[], %(worker_id)s::bigint, %(claim_id)s::uuid);
 
+-- name: fetch_yielding
+SELECT *
+FROM vodpress_fetch_yielding_job(
+    %(queue)s, %(before)s, %(kinds)s::text[], %(worker_id)s::bigint, %(claim_id)s::uuid);
+
+-- name: put_on_record
+INSERT INTO workers (worker_id, node, process_id, queue, concurrency)
+VALUES (%(worker_id)s, %(node)s, %(process_id)s, %(queue)s, %(concurrency)s);
+
 -- name: heartbeat
 UPDATE procrastinate_workers SET last_heartbeat = now() WHERE id = ANY (%(worker_ids)s::bigint[]) RETURNING id;
 

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg import Error as PsycopgError
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from vodpress.adapters.queue.engine import AttentiveConnector, ClaimingJobManager, pause
+from vodpress.adapters.queue.engine import AttentiveConnector, ClaimingJobManager, Serving, pause, serving
 from vodpress.adapters.queue.settle import hand_back
 from vodpress.domain.failure import Failure, LeaseLost, VodpressError
 from vodpress.domain.job import QUEUE_OF, Claim, Queue
@@ -41,6 +41,7 @@ class QueueRunner:
     Args:
         pool: connections for fetching and settling; each queue takes one more of its own for listening.
         concurrency: how many jobs of each queue at once; a queue that is not in it is not served.
+        node: this machine's name, on record with what it serves.
         lease_seconds: after so long without a heartbeat others take this process's jobs, and it stops them itself.
         grace_seconds: how long running jobs may go on after a stop before they are handed back.
         poll_seconds: how often to look for jobs whose time has come, and for what a notification did not tell.
@@ -55,6 +56,7 @@ class QueueRunner:
         lease_seconds: float,
         grace_seconds: float,
         poll_seconds: float = 1.0,
+        node: str = "localhost",
     ) -> None:
         self._pool = pool
         self._execute = execute
@@ -62,6 +64,7 @@ class QueueRunner:
         self._lease_seconds = lease_seconds
         self._grace_seconds = grace_seconds
         self._poll_seconds = poll_seconds
+        self._node = node
         self._stopping = asyncio.Event()
         self._connector = AttentiveConnector()
         self._app = App(connector=self._connector)
@@ -77,10 +80,10 @@ class QueueRunner:
         async with self._app.open_async(self._pool), asyncio.TaskGroup() as group:
             beating = group.create_task(self._beat())
             try:
-                async with asyncio.TaskGroup() as serving:
+                async with asyncio.TaskGroup() as queues:
                     for queue in self._concurrency:
-                        serving.create_task(self._serve(queue))
-                    serving.create_task(self._stop_on(stop))
+                        queues.create_task(self._serve(queue))
+                    queues.create_task(self._stop_on(stop))
             finally:
                 beating.cancel()
 
@@ -107,6 +110,7 @@ class QueueRunner:
                 update_heartbeat_interval=_NEVER_SECONDS,
                 stalled_worker_timeout=self._lease_seconds,
             )
+            serving.set(Serving(str(queue), self._concurrency[queue], self._node))
             try:
                 await worker.run()
             except (ConnectorException, PsycopgError, PoolTimeout) as error:

@@ -70,3 +70,23 @@ CREATE TABLE encode_speeds (
     at            timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX encode_speeds_newest ON encode_speeds (class, id DESC);
+
+-- The next job of a queue whose jobs wait while one of another queue does.
+CREATE FUNCTION vodpress_fetch_yielding_job(
+    p_queue text, p_before text, p_kinds text[], p_worker_id bigint, p_claim_id uuid)
+    RETURNS SETOF procrastinate_jobs
+    LANGUAGE plpgsql
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET enable_sort = off
+AS $$
+BEGIN
+    PERFORM FROM procrastinate_jobs
+    WHERE status = 'todo' AND queue_name = p_before AND (scheduled_at IS NULL OR scheduled_at <= now())
+    ORDER BY priority DESC, id
+    LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT * FROM vodpress_fetch_job(p_queue, p_kinds, p_worker_id, p_claim_id);
+    END IF;
+END;
+$$;
