@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.homes import temporary_folder
 from vodpress.adapters.queue.jobs import QueueJobs
 from vodpress.adapters.queue.runner import QueueRunner
-from vodpress.bootstrap import open_database, open_pool
+from vodpress.database import open_database, open_pool
 from vodpress.domain.job import Claim, JobKind, JobRequest, Queue
 from vodpress.settings import Settings
 from vodpress.telemetry import configure_logging

@@ -11,12 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
-
-from vodpress.adapters.db.embedded import EmbeddedPostgres
-from vodpress.adapters.db.migrate import migrate
 from vodpress.adapters.db.unit_of_work import PostgresUnitOfWork
 from vodpress.adapters.ffmpeg.binaries import find_ffmpeg, find_ffprobe
 from vodpress.adapters.ffmpeg.limits import RunLimits
@@ -28,7 +22,8 @@ from vodpress.adapters.queue.jobs import QueueJobs
 from vodpress.adapters.queue.rescue import Rescuer
 from vodpress.adapters.queue.runner import QueueRunner
 from vodpress.adapters.storage import open_store
-from vodpress.domain.failure import Failure, InvalidRequest
+from vodpress.database import Pool, open_database, open_pool
+from vodpress.domain.failure import InvalidRequest
 from vodpress.domain.job import Claim, JobKind, Queue
 from vodpress.domain.retry import Schedule
 from vodpress.executor import Executor
@@ -37,11 +32,9 @@ from vodpress.settings import Settings
 from vodpress.stages.services import Policies, Services
 
 _CONTENT_ATTEMPTS = 3  # of a slice or a rendition; a source that cannot be read is not tried again
-_CONNECT_SECONDS = 20.0
 _SPARE_CONNECTIONS = 4
 
 Execute = Callable[[str, Claim, Mapping[str, Any]], Awaitable[None]]
-Pool = AsyncConnectionPool[AsyncConnection[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,67 +144,6 @@ def open_storage(settings: Settings) -> ObjectStore:
 
 
 @asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[str]:
-    """Conninfo of the database, brought to this release's schema; the embedded one runs while this is open.
-
-    Raises:
-        Failure: `database_unavailable`, or what a migration raises.
-    """
-    async with _server(settings) as conninfo:
-        await asyncio.to_thread(migrate, conninfo)
-        yield conninfo
-
-
-@asynccontextmanager
-async def _server(settings: Settings) -> AsyncIterator[str]:
-    if settings.database_url is not None:
-        yield settings.database_url
-        return
-    server = EmbeddedPostgres(settings.home)
-    conninfo = await asyncio.to_thread(server.acquire)
-    try:
-        yield conninfo
-    finally:
-        server.release()
-
-
-async def migrate_database(settings: Settings) -> list[str]:
-    """Bring the database to this release's schema; returns the ids of the migrations applied.
-
-    Raises:
-        Failure: `database_unavailable`, or what a migration raises.
-    """
-    async with _server(settings) as conninfo:
-        return await asyncio.to_thread(migrate, conninfo)
-
-
-@asynccontextmanager
-async def open_pool(conninfo: str, *, connections: int) -> AsyncIterator[Pool]:
-    """A pool of connections.
-
-    Raises:
-        Failure: `database_unavailable`.
-    """
-    pool: Pool = AsyncConnectionPool(
-        conninfo,
-        min_size=1,
-        max_size=connections,
-        timeout=_CONNECT_SECONDS,
-        open=False,
-        name="vodpress",
-        check=AsyncConnectionPool.check_connection,  # those of a server that restarted meanwhile are of no use
-    )
-    try:
-        await pool.open(wait=True, timeout=_CONNECT_SECONDS)
-    except (psycopg.Error, PoolTimeout) as error:
-        raise Failure("database_unavailable", detail=str(error)) from error
-    try:
-        yield pool
-    finally:
-        await pool.close()
-
-
-@asynccontextmanager
 async def open_records(settings: Settings) -> AsyncIterator[PostgresUnitOfWork]:
     """Only the database: for commands that look at or change records."""
     async with open_database(settings) as conninfo, open_pool(conninfo, connections=2) as pool:
@@ -280,6 +212,7 @@ def _services(settings: Settings, work: PostgresUnitOfWork, store: ObjectStore, 
             verify_decode=settings.verify_decode,
         ),
         now=_now,
+        node=settings.node,
     )
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from vodpress.adapters.ffmpeg.binaries import find_ffmpeg, find_ffprobe
 from vodpress.adapters.ffmpeg.capabilities import missing_capabilities
 from vodpress.adapters.packager.binary import find_packager
-from vodpress.bootstrap import open_database, open_pool, open_storage
+from vodpress.bootstrap import open_storage
+from vodpress.database import open_database, open_pool
 from vodpress.domain.failure import Failure, InvalidRequest
 from vodpress.settings import Settings
 

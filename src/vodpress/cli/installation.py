@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from vodpress.bootstrap import migrate_database
 from vodpress.cli.running import AsJson, print_json, print_lines, run
+from vodpress.database import migrate_database
 from vodpress.doctor import examine
 from vodpress.domain.failure import ExitCode
 

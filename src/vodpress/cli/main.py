@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from vodpress.cli import asset, dead_letter, inspection, installation, process, records, worker
+from vodpress.cli import asset, dead_letter, inspection, installation, process, records, submit, worker
 from vodpress.cli.running import EXIT_STATUSES
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 app.command("process", epilog=EXIT_STATUSES)(process.process)
+app.command("submit", epilog=EXIT_STATUSES)(submit.submit)
 app.command("worker", epilog=EXIT_STATUSES)(worker.worker)
 app.command("probe", epilog=EXIT_STATUSES)(inspection.probe)
 app.command("plan", epilog=EXIT_STATUSES)(inspection.plan)

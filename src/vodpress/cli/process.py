@@ -13,10 +13,9 @@ import typer
 from vodpress.bootstrap import open_platform
 from vodpress.cli.progress_view import LineView, LiveView, SilentView, View
 from vodpress.cli.running import AsJson, print_json, print_lines, run, stop_on_signals
+from vodpress.cli.wishes import Bulk, Files, LadderName, Passthrough, PublishWhen, choose, require_text
 from vodpress.domain.failure import ExitCode, worst
-from vodpress.domain.publication import parse_policy
 from vodpress.export import require_writable
-from vodpress.ladder_files import load_ladder
 from vodpress.processing import FileResult, Processing, Wishes, refused
 from vodpress.settings import Settings
 
@@ -25,19 +24,14 @@ _FOR_ONE_RUN = {"media_retry_delays_seconds": (2.0, 10.0, 30.0), "lease_seconds"
 
 
 def process(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Videos.", show_default=False, readable=False)],
+    files: Files,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where each file gets a folder of its own.", readable=False)
     ],
-    ladder: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE.toml", help="Which renditions to make.", show_default=False)
-    ] = None,
-    publish: Annotated[
-        str | None,
-        typer.Option(metavar="all|playable|RUNG,…", help="What must be there before it is shown.", show_default=False),
-    ] = None,
-    bulk: Annotated[bool, typer.Option("--bulk", help="Encode only while nothing else waits to be encoded.")] = False,
-    passthrough: Annotated[str, typer.Option(metavar="TEXT", help="Your own reference, kept with the asset.")] = "",
+    ladder: LadderName = None,
+    publish: PublishWhen = None,
+    bulk: Bulk = False,
+    passthrough: Passthrough = "",
     as_json: AsJson = False,
 ) -> None:
     """Turn files into adaptive streams, and wait for them.
@@ -52,8 +46,7 @@ def process(
       vodpress process *.mov --out streams --ladder my-ladder.toml
       vodpress process talk.mp4 --out streams --json | jq .manifest
     """
-    if not passthrough.isascii() and any("\ud800" <= character <= "\udfff" for character in passthrough):
-        raise typer.BadParameter("It must be text in UTF-8.", param_hint="--passthrough")
+    require_text(passthrough)
     results = run(
         lambda settings: _process(files, settings, _wishes(settings, out, ladder, publish, passthrough, bulk), as_json),
         as_json=as_json,
@@ -78,11 +71,10 @@ async def _process(files: Sequence[Path], settings: Settings, wishes: Wishes, as
 
 
 def _wishes(
-    settings: Settings, out: Path, ladder_name: str | None, publish: str | None, passthrough: str, bulk: bool
+    settings: Settings, out: Path, ladder: str | None, publish: str | None, passthrough: str, bulk: bool
 ) -> Wishes:
-    ladder = load_ladder(ladder_name or settings.default_ladder, home=settings.home)
-    policy = parse_policy(publish or settings.publish, known={rung.name for rung in ladder.rungs})
-    return Wishes(ladder=ladder, passthrough=passthrough, out=out, publish=policy, bulk=bulk)
+    chosen, policy = choose(settings, ladder, publish)
+    return Wishes(ladder=chosen, passthrough=passthrough, out=out, publish=policy, bulk=bulk)
 
 
 def _for_one_run(settings: Settings) -> Settings:

@@ -146,6 +146,7 @@ _CATALOGUE = (
         "There is not enough free disk for this job.",
         "Free space under VODPRESS_HOME, or lower the reserve.",
     ),
+    _not_yet("database_busy", "Another transaction had to go first.", "Nothing; it goes on by itself in a moment."),
     _not_yet("dependency_pending", "Something this work needs is not finished yet.", "Nothing; it goes on by itself."),
 )
 

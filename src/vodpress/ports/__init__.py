@@ -16,6 +16,7 @@ from vodpress.ports.media import (
 from vodpress.ports.records import (
     AssetRecord,
     DeadLetterRecord,
+    EncodeSpeed,
     LiveJobs,
     ManifestRecord,
     NewAsset,
@@ -28,7 +29,7 @@ from vodpress.ports.records import (
     StoredOutput,
 )
 from vodpress.ports.storage import ObjectExists, ObjectFacts, ObjectMissing, ObjectStore
-from vodpress.ports.tables import Assets, DeadLetters, Manifests, Plans
+from vodpress.ports.tables import Assets, DeadLetters, Manifests, Plans, Speeds
 from vodpress.ports.work import Jobs, Transaction, UnitOfWork
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "DeadLetterRecord",
     "DeadLetters",
     "EncodeReport",
+    "EncodeSpeed",
     "ImageSet",
     "Jobs",
     "LiveJobs",
@@ -60,6 +62,7 @@ __all__ = [
     "RenditionRecord",
     "Reservation",
     "SliceRecord",
+    "Speeds",
     "StoredOutput",
     "TrackInput",
     "Transaction",

@@ -102,6 +102,7 @@ class RenditionRecord:
     required: bool
     state: RenditionState
     slices_open: int
+    weight: float
     key: str | None
     sha256: str | None
     frames: int | None
@@ -154,6 +155,28 @@ class Reservation:
 
     version: int
     contents: Contents
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeSpeed:
+    """How fast one encode job was.
+
+    Attributes:
+        comparable: kind, codec and preset: only jobs that have these in common say something of each other.
+        work: pixels × frames, over all rungs (audio: samples / 100).
+    """
+
+    comparable: str
+    work: float
+    wall_seconds: float
+    cpu_seconds: float
+    media_seconds: float
+    node: str
+
+    @property
+    def rate(self) -> float:
+        """Work done a second."""
+        return self.work / self.wall_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from vodpress.domain.rendition import PlanState
 from vodpress.ports.records import (
     AssetRecord,
     DeadLetterRecord,
+    EncodeSpeed,
     ManifestRecord,
     NewAsset,
     NewPlan,
@@ -182,6 +183,18 @@ class Plans(Protocol):
 
     async def progress(self, plan_id: int) -> AssetProgress:
         """How far each rendition is."""
+        ...
+
+
+class Speeds(Protocol):
+    """Rows of `encode_speeds`."""
+
+    async def add(self, speed: EncodeSpeed) -> None:
+        """Keep how fast a job was; only the newest of a kind are kept."""
+        ...
+
+    async def recent(self, comparable: str, *, limit: int = 50) -> Sequence[EncodeSpeed]:
+        """The newest of a kind, newest first."""
         ...
 
 

@@ -12,7 +12,7 @@ from vodpress.domain.job import Claim, JobRequest
 from vodpress.ports.records import (
     LiveJobs,
 )
-from vodpress.ports.tables import Assets, DeadLetters, Manifests, Plans
+from vodpress.ports.tables import Assets, DeadLetters, Manifests, Plans, Speeds
 
 
 class Jobs(Protocol):
@@ -70,6 +70,8 @@ class Transaction(Protocol):
     def assets(self) -> Assets: ...  # noqa: D102
     @property
     def plans(self) -> Plans: ...  # noqa: D102
+    @property
+    def speeds(self) -> Speeds: ...  # noqa: D102
     @property
     def manifests(self) -> Manifests: ...  # noqa: D102
     @property

@@ -19,6 +19,7 @@ from vodpress.domain.keys import rendition_key, slice_key
 from vodpress.domain.plan import Slice
 from vodpress.ports import (
     EncodeReport,
+    EncodeSpeed,
     PlanRecord,
     Progress,
     RenditionRecord,
@@ -26,7 +27,7 @@ from vodpress.ports import (
     Transaction,
     VerifiedFile,
 )
-from vodpress.stages import package, stitch
+from vodpress.stages import encode_speed, package, stitch
 from vodpress.stages.services import Services, Stage
 
 _PROGRESS_EVERY_SECONDS = 3.0
@@ -76,14 +77,17 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
         names = [entry.name for entry in await transaction.plans.renditions(record.id) if args.covers(entry, record)]
         missing = list(await transaction.plans.claim_slices(record.id, names=names, index=args.index, claim=claim))
     failures: dict[str, Failure] = {}
+    speeds: list[EncodeSpeed] = []
     if missing:
         async with services.scratch_folder(claim, expected_bytes=_expected_bytes(record, args, missing)) as folder:
             missing = await _record_found(missing, args, claim, record, folder, services)
-            failures = await _encode(missing, args, claim, record, folder, services) if missing else {}
+            failures = await _encode(missing, args, claim, record, folder, services, speeds) if missing else {}
     if failures:
         raise next(iter(failures.values()))
     async with services.work.begin() as transaction:
         await transaction.jobs.complete(claim)
+        for speed in speeds:
+            await encode_speed.keep(transaction, speed)
     return Done()
 
 
@@ -152,6 +156,7 @@ async def _encode(
     record: PlanRecord,
     folder: Path,
     services: Services,
+    speeds: list[EncodeSpeed],
 ) -> dict[str, Failure]:
     source = await services.on_disk(record.source_key, folder)
     report = _Reporter(claim, [rendition.id for rendition in missing], args.index, services)
@@ -165,6 +170,8 @@ async def _encode(
             failures |= {rendition.name: failure for rendition in group}
             continue
         failures |= made.failures
+        part = record.plan.slices[args.index] if args.kind == "video" else None
+        speeds.append(encode_speed.measure(record.plan, part, group, made, node=services.node))
         for rendition in group:
             if rendition.name in made.outputs:
                 output = made.outputs[rendition.name]

@@ -44,6 +44,7 @@ class Services:
     scratch: Path
     policies: Policies
     now: Callable[[], str]
+    node: str = "localhost"
 
     @asynccontextmanager
     async def scratch_folder(self, claim: Claim, *, expected_bytes: int = 0) -> AsyncIterator[Path]:

@@ -83,6 +83,7 @@ def rendition(row: Row) -> RenditionRecord:
         required=row["required"],
         state=RenditionState(row["state"]),
         slices_open=row["slices_open"],
+        weight=row["weight"],
         key=row["key"],
         sha256=row["sha256"],
         frames=row["frames"],

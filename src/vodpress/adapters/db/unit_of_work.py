@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.errors import DeadlockDetected, SerializationFailure
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from vodpress.adapters.db.assets import PostgresAssets
@@ -15,6 +16,7 @@ from vodpress.adapters.db.named_sql import load
 from vodpress.adapters.db.plans import PostgresPlans
 from vodpress.adapters.db.records import PostgresDeadLetters, PostgresManifests, PostgresOutbox
 from vodpress.adapters.db.session import Session
+from vodpress.adapters.db.speeds import PostgresSpeeds
 from vodpress.domain.events import Event
 from vodpress.domain.failure import Failure, LeaseLost
 from vodpress.domain.job import Claim
@@ -33,6 +35,7 @@ class PostgresTransaction:
         self.assets = PostgresAssets(session)
         self.plans = PostgresPlans(session)
         self.manifests = PostgresManifests(session)
+        self.speeds = PostgresSpeeds(session)
         self.dead_letters = PostgresDeadLetters(session)
         self.outbox = PostgresOutbox(session)
         self.jobs = jobs
@@ -65,6 +68,9 @@ class PostgresUnitOfWork:
         try:
             async with self._pool.connection() as connection, connection.transaction():
                 yield PostgresTransaction(connection, self._jobs_on(connection))
+        except (DeadlockDetected, SerializationFailure) as error:
+            # The server undid this transaction so that another could go on: nothing is wrong with it.
+            raise Failure("database_busy", detail=str(error)) from error
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
             raise Failure("database_unavailable", detail=str(error)) from error
 
