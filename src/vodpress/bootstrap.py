@@ -175,7 +175,9 @@ async def open_platform(settings: Settings) -> AsyncIterator[Platform]:
                 pool=pool,
                 work=work,
                 services=services,
-                executor=Executor(services, schedules, chance=random.random),
+                executor=Executor(
+                    services, schedules, chance=random.random, deadline_seconds=settings.job_deadline_seconds
+                ),
                 schedules=schedules,
             )
     finally:

@@ -25,6 +25,7 @@ STAGES: Mapping[JobKind, Stage] = {
     stage.kind: stage for stage in (ingest.STAGE, encode.STAGE, stitch.STAGE, thumbnails.STAGE, package.STAGE)
 }
 
+_DEADLINE_SECONDS = 6 * 3600.0
 _OS_REFUSALS = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_full", errno.ENOMEM: "out_of_memory"}
 
 _log = structlog.get_logger(__name__)
@@ -36,12 +37,19 @@ class Executor:
     Args:
         schedules: how each kind of job is retried.
         chance: gives numbers in [0, 1) to spread retries.
+        deadline_seconds: how long one attempt of a job may take, whatever it waits for.
     """
 
     def __init__(
-        self, services: Services, schedules: Mapping[JobKind, Schedule], *, chance: Callable[[], float]
+        self,
+        services: Services,
+        schedules: Mapping[JobKind, Schedule],
+        *,
+        chance: Callable[[], float],
+        deadline_seconds: float = _DEADLINE_SECONDS,
     ) -> None:
         self._services = services
+        self._deadline_seconds = deadline_seconds
         self._schedules = schedules
         self._chance = chance
 
@@ -74,14 +82,25 @@ class Executor:
 
     async def _run(self, stage: Stage, args: BaseModel, claim: Claim) -> None:
         try:
-            outcome = await stage.handle(args, claim, self._services)
-            await self._settle(outcome, claim)
+            await self._settle(await self._handle(stage, args, claim), claim)
         except LeaseLost:
             raise
         except Failure as failure:
             await self._failed(stage, args, claim, failure, traceback.format_exc())
         except Exception as error:  # noqa: BLE001 - a defect of ours must end in a record, not in a dead worker
             await self._failed(stage, args, claim, _as_failure(error), traceback.format_exc())
+
+    async def _handle(self, stage: Stage, args: BaseModel, claim: Claim) -> Outcome:
+        """Run the handler, which has until the deadline: what hangs would else be held under a lease for ever."""
+        try:
+            async with asyncio.timeout(self._deadline_seconds) as deadline:
+                return await stage.handle(args, claim, self._services)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise Failure(
+                "job_overdue", f"The {stage.kind} job was ended after {self._deadline_seconds:.0f} s."
+            ) from error
 
     async def _settle(self, outcome: Outcome, claim: Claim) -> None:
         match outcome:

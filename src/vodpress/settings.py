@@ -131,6 +131,9 @@ class Settings(BaseSettings):
         le=1000,
         description="A media program that takes this many times its usual time counts as hung.",
     )
+    job_deadline_seconds: float = Field(
+        default=6 * 3600, ge=1, le=7 * 86_400, description="Longest time that one attempt of a job may take."
+    )
     media_retry_delays_seconds: Delays = Field(
         default=(60, 300, 1500), max_length=100, description="Waits before the attempts of a media job after the first."
     )

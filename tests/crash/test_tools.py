@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 from tests.integration.cli.conftest import FRAMES_A_SLICE, SLICES, StandIn
-from tests.integration.cli.console import AT_ONCE, HALVE, IMAGES, Ended, Vodpress, command_line
+from tests.integration.cli.console import AT_ONCE, HALVE, IMAGES, Ended, Vodpress, assert_gone, command_line, wait_until
 
 
 def letters(vodpress: Vodpress, ended: Ended) -> list[Any]:
@@ -133,3 +133,20 @@ def test_images_that_cannot_be_made_hold_up_nothing_and_wait_for_a_decision(
     assert (out / "clip-2" / "poster.jpg").exists()
     assert later["renditions"] == manifest["renditions"]
     assert letters(vodpress, mended) == []
+
+
+def test_a_job_that_does_not_end_is_ended(
+    vodpress: Vodpress, other_clip: Path, ladder_file: Path, out: Path, replace_ffmpeg: StandIn
+) -> None:
+    """Whatever it waits for: here for a program that says often enough that it goes on."""
+    endless = replace_ffmpeg('n=1; while :; do n=$((n+1)); echo "frame=$n"; sleep 0.1; done')
+    with vodpress.start(
+        "process", other_clip, "--out", out, "--ladder", ladder_file, "--json",
+        ffmpeg=endless, job_deadline_seconds=2, stall_seconds=60, **AT_ONCE,
+    ) as running:  # fmt: skip
+        wait_until(lambda: running.tools(str(endless)), "a program runs that does not end")
+        tools = running.tools(str(endless))
+        ended = running.end()
+    assert ended.status == 5, ended
+    assert ended.document["reason"]["code"] == "job_overdue"
+    assert_gone(tools)

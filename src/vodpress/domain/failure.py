@@ -122,6 +122,11 @@ _CATALOGUE = (
         "tool_hung", "A program that vodpress runs stopped making progress and was ended.", "It is retried."
     ),
     _infrastructure(
+        "job_overdue",
+        "A job did not end within the time that one attempt may take.",
+        "It is retried; if it repeats, see what it waits for, or raise VODPRESS_JOB_DEADLINE_SECONDS.",
+    ),
+    _infrastructure(
         "out_of_memory",
         "The kernel ended a program because memory ran out.",
         "Lower the number of jobs at once or add memory.",

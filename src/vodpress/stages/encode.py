@@ -177,7 +177,7 @@ async def _encode(
                 output = made.outputs[rendition.name]
                 key = _key(record, rendition, args)
                 try:
-                    await services.store.put_file(key, output.path)
+                    await services.store_file(key, output.path)
                 except Failure as failure:  # a rung that cannot be stored holds up no other
                     failures[rendition.name] = failure
                     continue

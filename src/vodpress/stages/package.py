@@ -258,7 +258,7 @@ async def _store(output: Path, prefix: str, services: Services) -> dict[str, tup
         async with turns:
             file = output / path
             checksums[path] = (file.stat().st_size, await asyncio.to_thread(_sha256, file))
-            await services.store.put_file(prefix + path, file)
+            await services.store_file(prefix + path, file)
 
     async with asyncio.TaskGroup() as group:
         for path in paths:

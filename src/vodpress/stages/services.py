@@ -73,6 +73,24 @@ class Services:
                 f"{self.policies.disk_reserve_bytes / 1e9:.2f} GB in reserve).",
             )
 
+    async def store_file(self, key: str, path: Path) -> None:
+        """Store a file and look whether it arrived whole: what a storage says of a write is not enough.
+
+        Raises:
+            Failure: `storage_unavailable`, also when fewer bytes are there than were sent.
+        """
+        size = path.stat().st_size
+        await self.store.put_file(key, path)
+        facts = await self.store.head(key)
+        if facts is None or facts.bytes != size:
+            there = "nothing" if facts is None else f"{facts.bytes} bytes"
+            raise Failure(
+                "storage_unavailable",
+                "The object storage confirmed a write that it did not make.",
+                detail=f"{size} bytes were sent, {there} arrived",
+                subject=key,
+            )
+
     async def on_disk(self, key: str, folder: Path) -> Path:
         """The object as a local file: its own where the store is a local disk, else a copy in `folder`."""
         own = self.store.local_path(key)

@@ -55,7 +55,7 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
         output = folder / f"{args.rendition}.mp4"
         whole = await services.transcoder.stitch(parts, record.plan, output)
         key = rendition_key(record.prefix, rendition=args.rendition)
-        await services.store.put_file(key, output)
+        await services.store_file(key, output)
     stored = StoredOutput(key=key, bytes=whole.bytes, sha256=whole.sha256, frames=whole.frames)
     async with services.work.begin() as transaction:
         await transaction.jobs.complete(claim)

@@ -52,7 +52,7 @@ async def handle(args: Args, claim: Claim, services: Services) -> Outcome:
             file = images.folder / path
             digest = await asyncio.to_thread(_sha256, file)
             key = image_prefix(record.prefix) + path
-            await services.store.put_file(key, file)
+            await services.store_file(key, file)
             files.append({"path": path, "key": key, "bytes": file.stat().st_size, "sha256": digest})
     document: dict[str, Any] = {"poster": images.poster, "storyboard": images.storyboard, "files": files}
     async with services.work.begin() as transaction:
