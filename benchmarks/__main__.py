@@ -12,13 +12,13 @@ from pathlib import Path
 
 import samples
 
-from benchmarks import pickup, process
+from benchmarks import pickup, process, throughput
 
 
 def main() -> int:
     """Run every benchmark and print its ratios."""
     clip = Path(sys.argv[1]) if len(sys.argv) > 1 else samples.clip()
-    for line in chain(pickup.measure(), process.compare(clip)):
+    for line in chain(pickup.measure(), throughput.measure(), process.compare(clip)):
         print(line, flush=True)
     return 0
 

@@ -82,6 +82,10 @@ async def fail(transaction: Transaction, letter_id: int, decider: Decider) -> De
     asset = await transaction.assets.get(known.asset_id) if known is not None else None
     if known is None or asset is None:
         raise _unknown(letter_id)
+    if asset.state is AssetState.READY and known.plan_id is None:
+        letter = await _open_letter(transaction, letter_id)  # there is no plan yet that could be given up
+        await ingest.resolve(transaction, letter, Resolution.FAIL, decider)
+        return letter
     only_plan = known.plan_id if asset.state is AssetState.READY else None
     # Jobs before the asset, as everywhere: whoever locks both does so in this order.
     await transaction.jobs.cancel_of_asset(asset.id, plan_id=only_plan)

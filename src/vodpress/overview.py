@@ -45,8 +45,9 @@ class AssetOverview:
         return bool(self.dead_letters) and self.asset.state is AssetState.PROCESSING
 
     def plan(self, plan_hash: str) -> PlanOverview | None:
-        """The plan with this hash."""
-        return next((plan for plan in self.plans if plan.record.plan_hash == plan_hash), None)
+        """The plan with this hash for the source that the asset has now."""
+        wanted = (plan_hash, self.asset.source_sha256)
+        return next((p for p in self.plans if (p.record.plan_hash, p.record.source_sha256) == wanted), None)
 
 
 async def look_at(transaction: Transaction, asset_id: str) -> AssetOverview | None:
@@ -80,7 +81,8 @@ def explain(overview: AssetOverview) -> list[str]:
     for letter in overview.dead_letters:
         lines += [
             f"{letter.job_kind} was given up after {letter.attempts} attempt(s): {letter.message} ({letter.code})",
-            f"What to do: {CODES[letter.code].remedy} Then process the file again; only what is missing is repeated.",
+            f"What to do: {CODES[letter.code].remedy} Then `vodpress dead-letter retry {letter.id}`, or process the "
+            "file again; only what is missing is repeated.",
         ]
     if asset.state is AssetState.PROCESSING and not overview.dead_letters:
         lines += _work_left(overview)
