@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from vodpress.domain.failure import InvalidRequest
 from vodpress.domain.job import Claim, JobKind, Queue
 from vodpress.domain.retry import Schedule
 from vodpress.executor import Executor
+from vodpress.node import Node
 from vodpress.ports import ObjectStore
 from vodpress.settings import Settings
 from vodpress.stages.services import Policies, Services
@@ -57,6 +59,7 @@ class Platform:
     services: Services
     executor: Executor
     schedules: Mapping[JobKind, Schedule]
+    node: Node
 
     @property
     def default_concurrency(self) -> dict[Queue, int]:
@@ -88,6 +91,7 @@ class Platform:
             execute=execute or self.executor.run,
             concurrency=concurrency or self.default_concurrency,
             node=settings.node,
+            gate=self.node,
             lease_seconds=settings.lease_seconds,
             grace_seconds=settings.grace_seconds,
         )
@@ -169,6 +173,7 @@ async def open_platform(settings: Settings) -> AsyncIterator[Platform]:
             work = PostgresUnitOfWork(pool, QueueJobs)
             services = _services(settings, work, store, await media)
             schedules = _schedules(settings)
+            node = Node(settings.node, work, clock=time.monotonic)
             yield Platform(
                 settings=settings,
                 conninfo=conninfo,
@@ -176,9 +181,14 @@ async def open_platform(settings: Settings) -> AsyncIterator[Platform]:
                 work=work,
                 services=services,
                 executor=Executor(
-                    services, schedules, chance=random.random, deadline_seconds=settings.job_deadline_seconds
+                    services,
+                    schedules,
+                    chance=random.random,
+                    on_end=node.ended,
+                    deadline_seconds=settings.job_deadline_seconds,
                 ),
                 schedules=schedules,
+                node=node,
             )
     finally:
         media.cancel()

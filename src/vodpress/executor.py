@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -37,6 +37,7 @@ class Executor:
     Args:
         schedules: how each kind of job is retried.
         chance: gives numbers in [0, 1) to spread retries.
+        on_end: told of every job that was done (`None`) or failed, with its kind and asset.
         deadline_seconds: how long one attempt of a job may take, whatever it waits for.
     """
 
@@ -46,12 +47,14 @@ class Executor:
         schedules: Mapping[JobKind, Schedule],
         *,
         chance: Callable[[], float],
+        on_end: Callable[[str, str, Failure | None], Awaitable[None]] | None = None,
         deadline_seconds: float = _DEADLINE_SECONDS,
     ) -> None:
         self._services = services
         self._deadline_seconds = deadline_seconds
         self._schedules = schedules
         self._chance = chance
+        self._on_end = on_end
 
     async def run(self, kind: str, claim: Claim, args: Mapping[str, Any]) -> None:
         """Run a job to its settlement. Cancellation passes through: the runner hands the job back.
@@ -82,7 +85,10 @@ class Executor:
 
     async def _run(self, stage: Stage, args: BaseModel, claim: Claim) -> None:
         try:
-            await self._settle(await self._handle(stage, args, claim), claim)
+            outcome = await self._handle(stage, args, claim)
+            await self._settle(outcome, claim)
+            if isinstance(outcome, Done) and self._on_end is not None:
+                await self._on_end(stage.kind, str(args.model_dump()["asset_id"]), None)
         except LeaseLost:
             raise
         except Failure as failure:
@@ -120,6 +126,8 @@ class Executor:
         _log.warning(
             "job failed", code=failure.code, message=failure.message, detail=failure.detail, decision=str(decision)
         )
+        if self._on_end is not None:
+            await self._on_end(stage.kind, str(args.model_dump()["asset_id"]), failure)
         async with self._services.work.begin() as transaction:
             await transaction.jobs.record_failure(claim, failure, traceback_text)
             await transaction.plans.release_slices(claim)

@@ -41,5 +41,6 @@ async def serve(platform: Platform, stop: asyncio.Event, queues: Mapping[Queue, 
     """Serve these queues, or where none is named all of them as the settings say, until `stop` is set."""
     serving = dict(queues) or platform.default_concurrency
     _log.info("worker serves", node=platform.settings.node, queues={str(queue): n for queue, n in serving.items()})
+    platform.node.watch()
     await platform.work_on_jobs(stop, concurrency=serving)
     _log.info("worker ended")

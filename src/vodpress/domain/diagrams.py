@@ -7,6 +7,7 @@ import sys
 from vodpress.domain.asset import ASSET
 from vodpress.domain.job import JOB
 from vodpress.domain.lifecycle import Lifecycle, State
+from vodpress.domain.node_health import NODE
 from vodpress.domain.rendition import PLAN, RENDITION, SLICE
 
 _HEAD = """\
@@ -28,6 +29,7 @@ def page() -> str:
             _chapter("Plan", PLAN, "The renditions chosen for one source with one ladder, as a whole."),
             _chapter("Rendition", RENDITION, "One rung of a plan; each fails, retries and finishes alone."),
             _chapter("Slice", SLICE, "A stretch of time of one rendition, held under a lease while it is encoded."),
+            _chapter("Node", NODE, "A machine as its workers see it."),
             _chapter("Job", JOB, "A unit of work as the queue delivers it, at least once."),
         ]
     )

@@ -21,13 +21,15 @@ class EventType(StrEnum):
     RENDITION_COMPLETED = "video.rendition.completed"
     RENDITION_FAILED = "video.rendition.failed"
     MANIFEST_PUBLISHED = "video.manifest.published"
+    NODE_OUT_OF_SERVICE = "vodpress.node.out_of_service"
+    NODE_IN_SERVICE = "vodpress.node.in_service"
     DEAD_LETTER_CREATED = "video.dead_letter.created"
     DEAD_LETTER_RESOLVED = "video.dead_letter.resolved"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One fact about one asset. `data` is JSON."""
+    """One fact about one asset, or with `node/NAME` in the asset's place about a node. `data` is JSON."""
 
     type: EventType
     asset_id: str

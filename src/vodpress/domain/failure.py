@@ -145,6 +145,11 @@ _CATALOGUE = (
         "The asset was deleted while it was processed.",
         "Process the file again if it is still wanted.",
     ),
+    _infrastructure(
+        "node_out_of_service",
+        "A node has taken itself out of service.",
+        "Mend what its last jobs failed of; it tries a job again by itself.",
+    ),
     _infrastructure("internal_error", "vodpress itself failed; this is a defect.", "Report it with the detail."),
     _not_yet(
         "disk_reserve_short",

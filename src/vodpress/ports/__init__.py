@@ -22,6 +22,7 @@ from vodpress.ports.records import (
     NewAsset,
     NewPlan,
     NewRendition,
+    NodeRecord,
     PlanRecord,
     RenditionRecord,
     Reservation,
@@ -29,7 +30,7 @@ from vodpress.ports.records import (
     StoredOutput,
 )
 from vodpress.ports.storage import ObjectExists, ObjectFacts, ObjectMissing, ObjectStore
-from vodpress.ports.tables import Assets, DeadLetters, Manifests, Plans, Speeds
+from vodpress.ports.tables import Assets, DeadLetters, Manifests, Nodes, Plans, Speeds
 from vodpress.ports.work import Jobs, Transaction, UnitOfWork
 
 __all__ = [
@@ -47,6 +48,8 @@ __all__ = [
     "NewAsset",
     "NewPlan",
     "NewRendition",
+    "NodeRecord",
+    "Nodes",
     "ObjectExists",
     "ObjectFacts",
     "ObjectMissing",

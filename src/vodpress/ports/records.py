@@ -10,6 +10,7 @@ from vodpress.domain.asset import AssetState
 from vodpress.domain.ladder import Ladder
 from vodpress.domain.manifest import contents_of
 from vodpress.domain.media import Probe
+from vodpress.domain.node_health import NodeState
 from vodpress.domain.plan import Plan
 from vodpress.domain.publication import Contents, PublishPolicy
 from vodpress.domain.rendition import PlanState, RenditionState, SliceState
@@ -177,6 +178,16 @@ class EncodeSpeed:
     def rate(self) -> float:
         """Work done a second."""
         return self.work / self.wall_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A row of `nodes`. Times are ISO 8601, UTC."""
+
+    name: str
+    state: NodeState
+    reason: str
+    since: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from vodpress.domain.deadletter import Cause, Resolution
 from vodpress.domain.failure import Failure
 from vodpress.domain.job import Claim
 from vodpress.domain.media import Probe
+from vodpress.domain.node_health import NodeState
 from vodpress.domain.progress import AssetProgress
 from vodpress.domain.publication import Contents, PublishPolicy
 from vodpress.domain.rendition import PlanState
@@ -20,6 +21,7 @@ from vodpress.ports.records import (
     ManifestRecord,
     NewAsset,
     NewPlan,
+    NodeRecord,
     PlanRecord,
     RenditionRecord,
     Reservation,
@@ -195,6 +197,18 @@ class Speeds(Protocol):
 
     async def recent(self, comparable: str, *, limit: int = 50) -> Sequence[EncodeSpeed]:
         """The newest of a kind, newest first."""
+        ...
+
+
+class Nodes(Protocol):
+    """Rows of `nodes`: those that took themselves out of service, and those that came back."""
+
+    async def record(self, name: str, *, state: NodeState, reason: str) -> None:
+        """Keep a node's state, and since when it has it."""
+        ...
+
+    async def out_of_service(self) -> Sequence[NodeRecord]:
+        """Those that take no jobs now, or one on trial."""
         ...
 
 

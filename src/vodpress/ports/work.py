@@ -12,7 +12,7 @@ from vodpress.domain.job import Claim, JobRequest
 from vodpress.ports.records import (
     LiveJobs,
 )
-from vodpress.ports.tables import Assets, DeadLetters, Manifests, Plans, Speeds
+from vodpress.ports.tables import Assets, DeadLetters, Manifests, Nodes, Plans, Speeds
 
 
 class Jobs(Protocol):
@@ -72,6 +72,8 @@ class Transaction(Protocol):
     def plans(self) -> Plans: ...  # noqa: D102
     @property
     def speeds(self) -> Speeds: ...  # noqa: D102
+    @property
+    def nodes(self) -> Nodes: ...  # noqa: D102
     @property
     def manifests(self) -> Manifests: ...  # noqa: D102
     @property

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from tests.integration.cli.conftest import SLICES, StandIn
 from tests.integration.cli.console import GATED, Vodpress, assert_gone, wait_until
-
-LEASE_SECONDS = 5
+from tests.integration.conftest import FFmpeg
 
 
 def submit(vodpress: Vodpress, clip: Path, ladder_file: Path) -> str:
@@ -108,3 +107,37 @@ def test_files_that_cannot_be_submitted_stop_no_other(
     again = vodpress.json("submit", clip, "--ladder", ladder_file)
     assert again["asset"] == ended.documents[2]["asset"]
     assert len(jobs(vodpress)) == 1, "the same work is asked for once"
+
+
+def test_a_bad_node_takes_itself_out_before_it_has_used_up_everyones_attempts(
+    vodpress: Vodpress, make: FFmpeg, ladder_file: Path, tmp_path: Path, replace_ffmpeg: StandIn
+) -> None:
+    """FFmpeg crashes on this node, whatever the file; on another one all is well."""
+    broken = replace_ffmpeg('echo "libfoo.so: cannot open shared object file" >&2; exit 127')
+    files = [tmp_path / f"{number}.mp4" for number in range(8)]
+    for number, file in enumerate(files):
+        make("-f", "lavfi", "-i", f"testsrc2=s=96x64:r=25:d=0.{number + 2}", "-c:v", "libx264", file)
+    submit_all = ("submit", *files, "--ladder", ladder_file, "--json")
+    assets = [document["asset"] for document in vodpress.run(*submit_all).documents]
+    with vodpress.start("worker", ffmpeg=broken, node="bad", encode_jobs=1) as running:
+        wait_until(lambda: "bad" in node_events(vodpress), "the node is out of service")
+        (doctor,) = [check for check in vodpress.run("doctor", "--json").document if check["check"] == "nodes"]
+        assert not doctor["ok"]
+        assert "bad" in doctor["found"]
+        assert "tool_crashed" in doctor["found"]
+        failures = vodpress.query("SELECT count(*) AS count FROM job_failures")[0]["count"]
+        running.process.send_signal(signal.SIGTERM)
+        assert running.end().status == 0
+    assert failures <= 6, "five in a row, and one that may have been on its way"
+    assert vodpress.query("SELECT count(*) AS count FROM job_failures")[0]["count"] <= 6, "none after that"
+    assert vodpress.json("dead-letter", "list")["letters"] == [], "nobody's attempts are used up"
+    assert vodpress.run(*submit_all).status == 0  # they need not wait for their time any more
+    with vodpress.start("worker", node="good") as running:
+        wait_until(lambda: all(is_ready(vodpress, asset) for asset in assets), "the other node does the work")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.end().status == 0
+
+
+def node_events(vodpress: Vodpress) -> list[str]:
+    found = vodpress.json("events", "list", "--limit", "1000")
+    return [event["data"]["node"] for event in found if event["type"] == "vodpress.node.out_of_service"]

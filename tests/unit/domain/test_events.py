@@ -26,7 +26,12 @@ PROMISED = {
 def test_the_promised_types_are_there() -> None:
     names = {str(type_) for type_ in EventType}
     assert names >= PROMISED
-    assert names - PROMISED == {"video.asset.deleted", "video.asset.rolled_back"}
+    assert names - PROMISED == {
+        "video.asset.deleted",
+        "video.asset.rolled_back",
+        "vodpress.node.out_of_service",
+        "vodpress.node.in_service",
+    }
 
 
 def test_a_fact_does_not_change() -> None:

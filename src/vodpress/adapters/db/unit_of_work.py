@@ -13,6 +13,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from vodpress.adapters.db.assets import PostgresAssets
 from vodpress.adapters.db.named_sql import load
+from vodpress.adapters.db.nodes import PostgresNodes
 from vodpress.adapters.db.plans import PostgresPlans
 from vodpress.adapters.db.records import PostgresDeadLetters, PostgresManifests, PostgresOutbox
 from vodpress.adapters.db.session import Session
@@ -35,6 +36,7 @@ class PostgresTransaction:
         self.assets = PostgresAssets(session)
         self.plans = PostgresPlans(session)
         self.manifests = PostgresManifests(session)
+        self.nodes = PostgresNodes(session)
         self.speeds = PostgresSpeeds(session)
         self.dead_letters = PostgresDeadLetters(session)
         self.outbox = PostgresOutbox(session)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from procrastinate import PsycopgConnector, exceptions, jobs
@@ -31,6 +31,18 @@ _AGAIN_SECONDS = 1.0
 _YIELDS_TO = {str(Queue.ENCODE_BULK): str(Queue.ENCODE)}
 
 _log = structlog.get_logger(__name__)
+
+
+class Gate(Protocol):
+    """Says whether this process may take jobs now."""
+
+    def take(self) -> bool:
+        """Whether one may be taken; if so it counts as taken until `give_back`."""
+        ...
+
+    def give_back(self) -> None:
+        """The one that was taken has ended, or there was none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +77,14 @@ class ClaimingJobManager(JobManager):
     Args:
         kinds: the job kinds that this release can run; others are left to workers that can.
         stopping: once it is set, nothing more is fetched.
+        gate: asked before each fetch.
     """
 
-    def __init__(self, connector: BaseConnector, kinds: Sequence[str], stopping: asyncio.Event) -> None:
+    def __init__(
+        self, connector: BaseConnector, kinds: Sequence[str], stopping: asyncio.Event, gate: Gate | None = None
+    ) -> None:
         super().__init__(connector)
+        self._gate = gate
         self._kinds = list(kinds)
         self._stopping = stopping
         self._held: dict[str, int] = {}
@@ -81,7 +97,8 @@ class ClaimingJobManager(JobManager):
 
     def let_go(self, claim: Claim) -> None:
         """The handler of this claim has ended, whether or not it could settle the job."""
-        self._held.pop(claim.claim_id, None)
+        if self._held.pop(claim.claim_id, None) is not None and self._gate is not None:
+            self._gate.give_back()
         if self._of_job.get(claim.job_id) == claim:
             del self._of_job[claim.job_id]
 
@@ -109,7 +126,7 @@ class ClaimingJobManager(JobManager):
         while not self._stopping.is_set():
             heard = self._heard[queue]
             try:
-                job = await self._fetch(queue, worker_id)
+                job = await self._fetch_through_gate(queue, worker_id)
             except exceptions.ConnectorException as error:
                 if not isinstance(error.__cause__, OperationalError | InterfaceError):
                     raise
@@ -121,6 +138,18 @@ class ClaimingJobManager(JobManager):
             if job is not None or heard == self._heard[queue]:
                 return job
         return None
+
+    async def _fetch_through_gate(self, queue: str, worker_id: int) -> jobs.Job | None:
+        if self._gate is None:
+            return await self._fetch(queue, worker_id)
+        job = None
+        if self._gate.take():
+            try:
+                job = await self._fetch(queue, worker_id)
+            finally:
+                if job is None:
+                    self._gate.give_back()
+        return job
 
     async def _fetch(self, queue: str, worker_id: int) -> jobs.Job | None:
         claim_id = str(uuid.uuid4())

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg import Error as PsycopgError
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from vodpress.adapters.queue.engine import AttentiveConnector, ClaimingJobManager, Serving, pause, serving
+from vodpress.adapters.queue.engine import AttentiveConnector, ClaimingJobManager, Gate, Serving, pause, serving
 from vodpress.adapters.queue.settle import hand_back
 from vodpress.domain.failure import Failure, LeaseLost, VodpressError
 from vodpress.domain.job import QUEUE_OF, Claim, Queue
@@ -42,6 +42,7 @@ class QueueRunner:
         pool: connections for fetching and settling; each queue takes one more of its own for listening.
         concurrency: how many jobs of each queue at once; a queue that is not in it is not served.
         node: this machine's name, on record with what it serves.
+        gate: asked before each job that is taken.
         lease_seconds: after so long without a heartbeat others take this process's jobs, and it stops them itself.
         grace_seconds: how long running jobs may go on after a stop before they are handed back.
         poll_seconds: how often to look for jobs whose time has come, and for what a notification did not tell.
@@ -57,6 +58,7 @@ class QueueRunner:
         grace_seconds: float,
         poll_seconds: float = 1.0,
         node: str = "localhost",
+        gate: Gate | None = None,
     ) -> None:
         self._pool = pool
         self._execute = execute
@@ -68,7 +70,7 @@ class QueueRunner:
         self._stopping = asyncio.Event()
         self._connector = AttentiveConnector()
         self._app = App(connector=self._connector)
-        self._manager = ClaimingJobManager(self._connector, [str(kind) for kind in QUEUE_OF], self._stopping)
+        self._manager = ClaimingJobManager(self._connector, [str(kind) for kind in QUEUE_OF], self._stopping, gate)
         self._app.job_manager = self._manager
         self._workers: dict[Queue, Worker] = {}
         self._handlers: dict[str, asyncio.Task[Any]] = {}
