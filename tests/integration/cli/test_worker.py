@@ -117,7 +117,7 @@ def test_a_bad_node_takes_itself_out_before_it_has_used_up_everyones_attempts(
     files = [tmp_path / f"{number}.mp4" for number in range(8)]
     for number, file in enumerate(files):
         make("-f", "lavfi", "-i", f"testsrc2=s=96x64:r=25:d=0.{number + 2}", "-c:v", "libx264", file)
-    submit_all = ("submit", *files, "--ladder", ladder_file, "--json")
+    submit_all: tuple[str | Path, ...] = ("submit", *files, "--ladder", ladder_file, "--json")
     assets = [document["asset"] for document in vodpress.run(*submit_all).documents]
     with vodpress.start("worker", ffmpeg=broken, node="bad", encode_jobs=1) as running:
         wait_until(lambda: "bad" in node_events(vodpress), "the node is out of service")
