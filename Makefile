@@ -36,6 +36,10 @@ test: check $(PLAYERS)
 guards: setup
 	$(BIN)/python -m tests.guards
 
+# Every fault at every boundary, an asset and a worker each; about an hour.
+soak: setup
+	VODPRESS_TEST_SOAK=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup tests/crash tests/conformance/queue
+
 bench: setup
 	$(BIN)/python -m benchmarks
 

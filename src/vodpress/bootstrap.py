@@ -168,7 +168,7 @@ async def open_platform(settings: Settings) -> AsyncIterator[Platform]:
         _make_scratch(settings.scratch)
         async with (
             open_database(settings) as conninfo,
-            open_pool(conninfo, connections=_connections(settings)) as pool,
+            open_pool(conninfo, connections=_connections(settings), idle_seconds=settings.lease_seconds) as pool,
         ):
             work = PostgresUnitOfWork(pool, QueueJobs)
             services = _services(settings, work, store, await media)

@@ -29,7 +29,8 @@ _PATIENCE: dict[str, Any] = {
     "keepalives_count": 4,
     "tcp_user_timeout": 30_000,
 }
-_LIMITS = "-c statement_timeout=120s -c idle_in_transaction_session_timeout=300s"
+_STATEMENT_SECONDS = 120
+_IDLE_SECONDS = 300.0
 
 
 @asynccontextmanager
@@ -68,14 +69,18 @@ async def migrate_database(settings: Settings) -> list[str]:
 
 
 @asynccontextmanager
-async def open_pool(conninfo: str, *, connections: int) -> AsyncIterator[Pool]:
+async def open_pool(conninfo: str, *, connections: int, idle_seconds: float = _IDLE_SECONDS) -> AsyncIterator[Pool]:
     """A pool of connections.
+
+    Args:
+        idle_seconds: the server ends a transaction in which nothing happens for so long: a process that was stopped in
+            the middle of one would otherwise keep what it has locked from everyone.
 
     Raises:
         Failure: `database_unavailable`.
     """
     pool: Pool = AsyncConnectionPool(
-        _patient(conninfo),
+        _patient(conninfo, idle_seconds),
         min_size=1,
         max_size=connections,
         timeout=_CONNECT_SECONDS,
@@ -93,8 +98,12 @@ async def open_pool(conninfo: str, *, connections: int) -> AsyncIterator[Pool]:
         await pool.close()
 
 
-def _patient(conninfo: str) -> str:
+def _patient(conninfo: str, idle_seconds: float) -> str:
     """With limits to every wait, where the connection string names none of its own."""
     chosen = conninfo_to_dict(conninfo)
-    options = f"{_LIMITS} {chosen.get('options') or ''}".rstrip()  # what comes last counts
+    limits = (
+        f"-c statement_timeout={_STATEMENT_SECONDS}s "
+        f"-c idle_in_transaction_session_timeout={round(idle_seconds * 1000)}ms"
+    )
+    options = f"{limits} {chosen.get('options') or ''}".rstrip()  # what comes last counts
     return make_conninfo(conninfo, **{**_PATIENCE, **chosen, "options": options})

@@ -170,11 +170,19 @@ def test_migrate(vodpress: Vodpress) -> None:
 
 def test_doctor_finds_nothing_wrong(vodpress: Vodpress) -> None:
     checks = vodpress.json("doctor")
-    assert [check["check"] for check in checks] == ["ffmpeg", "ffprobe", "packager", "disk", "database", "storage"]
+    assert [check["check"] for check in checks] == [
+        "ffmpeg",
+        "ffprobe",
+        "packager",
+        "disk",
+        "database",
+        "storage",
+        "nodes",
+    ]
     assert all(check["ok"] for check in checks)
     assert vodpress.objects() == {}
     plain = vodpress.run("doctor")
-    assert (plain.status, plain.stdout.count("ok  ")) == (0, 6)
+    assert (plain.status, plain.stdout.count("ok  ")) == (0, 7)
 
 
 def test_doctor_finds_what_is_wrong_and_says_what_to_do(vodpress: Vodpress) -> None:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import psycopg
 from psycopg import AsyncConnection
 from psycopg.errors import DeadlockDetected, SerializationFailure
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -16,7 +15,7 @@ from vodpress.adapters.db.named_sql import load
 from vodpress.adapters.db.nodes import PostgresNodes
 from vodpress.adapters.db.plans import PostgresPlans
 from vodpress.adapters.db.records import PostgresDeadLetters, PostgresManifests, PostgresOutbox
-from vodpress.adapters.db.session import Session
+from vodpress.adapters.db.session import CONNECTION_LOST, Session, let_cancellation_pass
 from vodpress.adapters.db.speeds import PostgresSpeeds
 from vodpress.domain.events import Event
 from vodpress.domain.failure import Failure, LeaseLost
@@ -73,7 +72,8 @@ class PostgresUnitOfWork:
         except (DeadlockDetected, SerializationFailure) as error:
             # The server undid this transaction so that another could go on: nothing is wrong with it.
             raise Failure("database_busy", detail=str(error)) from error
-        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+        except (*CONNECTION_LOST, PoolTimeout) as error:
+            let_cancellation_pass(error)
             raise Failure("database_unavailable", detail=str(error)) from error
 
     async def report_progress(

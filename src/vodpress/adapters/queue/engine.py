@@ -21,9 +21,10 @@ import structlog
 from procrastinate import PsycopgConnector, exceptions, jobs
 from procrastinate.connector import LISTEN_TIMEOUT, BaseConnector, Notify
 from procrastinate.manager import JobManager, NotificationCallback
-from psycopg import AsyncConnection, InterfaceError, OperationalError
+from psycopg import AsyncConnection
 
 from vodpress.adapters.db.named_sql import load
+from vodpress.adapters.db.session import CONNECTION_LOST, let_cancellation_pass
 from vodpress.domain.job import Claim, Queue
 
 _SQL = load(__package__, "engine.sql")
@@ -128,7 +129,8 @@ class ClaimingJobManager(JobManager):
             try:
                 job = await self._fetch_through_gate(queue, worker_id)
             except exceptions.ConnectorException as error:
-                if not isinstance(error.__cause__, OperationalError | InterfaceError):
+                let_cancellation_pass(error)
+                if not isinstance(error.__cause__, CONNECTION_LOST):
                     raise
                 # The engine would end the worker and all that it runs, though the leases may outlast this moment.
                 _log.warning("cannot fetch jobs, trying again", queue=queue, reason=str(error.__cause__))
@@ -223,6 +225,7 @@ class ClaimingJobManager(JobManager):
             try:
                 await super().listen_for_jobs(on_notification=hear, queues=queues)
             except exceptions.ConnectorException as error:
+                let_cancellation_pass(error)
                 _log.warning("not listening for jobs, polling meanwhile", queues=queues, reason=str(error.__cause__))
             await asyncio.sleep(_AGAIN_SECONDS)
 

@@ -16,6 +16,7 @@ from psycopg import AsyncConnection
 from psycopg import Error as PsycopgError
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from vodpress.adapters.db.session import let_cancellation_pass
 from vodpress.adapters.queue.engine import AttentiveConnector, ClaimingJobManager, Gate, Serving, pause, serving
 from vodpress.adapters.queue.settle import hand_back
 from vodpress.domain.failure import Failure, LeaseLost, VodpressError
@@ -116,6 +117,7 @@ class QueueRunner:
             try:
                 await worker.run()
             except (ConnectorException, PsycopgError, PoolTimeout) as error:
+                let_cancellation_pass(error)
                 _log.warning("worker lost the database", queue=str(queue), reason=str(error.__cause__ or error))
             await pause(self._stopping, _AGAIN_SECONDS)
 
@@ -170,6 +172,7 @@ class QueueRunner:
                     known = await self._manager.heartbeat(list(workers))
                     live = await self._manager.live_claims(handlers)
             except (ConnectorException, PoolTimeout, TimeoutError) as error:
+                let_cancellation_pass(error)
                 _log.warning("no heartbeat", reason=str(error.__cause__ or error))
                 if time.monotonic() - renewed > self._lease_seconds:
                     self._cancel(handlers, "the lease ended while the database was away")
